@@ -55,9 +55,8 @@ pub use events::{
 pub use item::Item;
 pub use requests::{
     attestation, child_started, command_approval, command_request, current_time, elicitation_form,
-    elicitation_url, file_approval, file_request, legacy_command_request, legacy_patch_request,
-    mcp_tool_approval, permissions_request, resolved, token_refresh, tool_call, unknown_request,
-    user_input_request,
+    elicitation_url, file_approval, file_request, mcp_tool_approval, permissions_request, resolved,
+    token_refresh, tool_call, unknown_request, user_input_request,
 };
 pub use shapes::{reply_resume, reply_thread, reply_turn, thread_id, turn_id, turn_object};
 
@@ -67,6 +66,7 @@ pub const VERSION: &str = "0.166.0";
 /// What a scripted app-server does; a method without a rule gets what the real one would answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[must_use]
 pub struct Script {
     /// What `--version`, the user agent and the threads say.
     #[serde(default = "default_version")]
@@ -98,6 +98,7 @@ pub struct Rule {
 /// One step of a rule. Rules of several calls are played side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[must_use]
 pub enum Step {
     /// Answers the client's call.
     Reply(Value),
@@ -190,35 +191,30 @@ impl Script {
     }
 
     /// Plays `steps` for every call of `method` that no other rule names.
-    #[must_use]
     pub fn on(mut self, method: &str, steps: impl IntoIterator<Item = Step>) -> Self {
         self.rules.push(Rule { method: method.into(), nth: None, steps: steps.into_iter().collect() });
         self
     }
 
     /// Plays `steps` for the `nth` call of `method`, counted from 1.
-    #[must_use]
     pub fn on_nth(mut self, method: &str, nth: u64, steps: impl IntoIterator<Item = Step>) -> Self {
         self.rules.push(Rule { method: method.into(), nth: Some(nth), steps: steps.into_iter().collect() });
         self
     }
 
     /// Plays `steps` on every new connection before anything is read from it.
-    #[must_use]
     pub fn at_open(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
         self.at_open.extend(steps);
         self
     }
 
     /// Claims another version of Codex.
-    #[must_use]
     pub fn version(mut self, version: &str) -> Self {
         self.version = version.into();
         self
     }
 
     /// Outlives end of input and SIGTERM: only a kill ends it.
-    #[must_use]
     pub fn stubborn(mut self) -> Self {
         self.stubborn = true;
         self

@@ -22,10 +22,10 @@ use crate::hosts::{Hosts, Processes};
 use crate::outbox;
 use crate::outbox::notice::TurnFacts;
 use crate::queue::{Queue, Ticket};
-use crate::refusal::{Forbidden, Refusal};
+use crate::refusal::{Forbidden, Refusal, not_steered};
 use crate::request::{RequestName, RequestRecord};
 use crate::seal;
-use crate::store::{self, Store, Write};
+use crate::store::{self, AuditLine, Store, Write};
 use crate::task::{Limits, Parked, Settings, ShownStatus, Status, Task, TaskId, TimeMs};
 use crate::token;
 use crate::trust::Trust;
@@ -53,8 +53,7 @@ use background::BackgroundWork;
 use delivery_loop::Outbox;
 use news::Newsroom;
 
-pub(crate) use crate::decision::in_words;
-pub use crate::decision::{DecisionOutcome, DecisionReport};
+pub use crate::decision::{DecisionOutcome, DecisionReport, TooLate};
 pub use counters::{Counters, Snapshot, Watchdog};
 pub use decide::RequestSelector;
 pub use fork::NewBranch;
@@ -70,6 +69,9 @@ pub(crate) use turn_rows::QueuedBy;
 const STEER_LIMIT: Duration = Duration::from_secs(30);
 /// The limit for a `client_request_id`.
 const NAME_MAX_CHARS: usize = 255;
+
+/// Why the thread of a task is not forked or released.
+const NOT_FINISHED: &str = "it is not finished; wait for its end, or interrupt it";
 
 /// The handle of the core. Clones are cheap.
 #[derive(Clone)]
@@ -225,6 +227,12 @@ pub enum Error {
         /// What is not possible, and why.
         message: &'static str,
     },
+    /// The decision does not count.
+    #[error(transparent)]
+    TooLate(#[from] TooLate),
+    /// Codex did not take the text that was to be added to the turn, or has not confirmed it.
+    #[error("{}", not_steered(.0))]
+    NotSteered(SteerOutcome),
     /// The prompt says nothing.
     #[error("the prompt is empty")]
     EmptyPrompt,
@@ -285,6 +293,18 @@ pub enum Error {
     Hosts(String),
 }
 
+impl Error {
+    pub(crate) fn wrong_state(task: &Task, message: &'static str) -> Self {
+        Self::WrongState { task_id: task.id.clone(), status: task.status, message }
+    }
+}
+
+impl From<seal::Error> for Error {
+    fn from(error: seal::Error) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
 impl Bridge {
     /// Opens the bridge: attaches to live hosts and recovers every task that was running.
     pub async fn open(config: Config, store: Arc<dyn Store>, key: seal::Key) -> Result<Self, Error> {
@@ -330,30 +350,28 @@ impl Bridge {
         Ok(bridge)
     }
 
-    /// Adds text to the running turn. The runner completes the steer even if the caller goes away.
-    pub async fn steer(&self, id: &str, text: &str, by: &Author) -> Result<SteerOutcome, Error> {
-        self.steer_as(id, text, by, format!("steer-{}", self.inner.random_hex())).await
-    }
-
-    /// As [`Bridge::steer`], with an id by which the text is found in the log.
-    pub(crate) async fn steer_as(
+    /// Adds text to the running turn. The runner completes the steer even if the caller goes away. The text is found in
+    /// the log by `client_id`.
+    pub async fn steer(
         &self,
         id: &str,
         text: &str,
         by: &Author,
-        client_id: String,
+        client_id: Option<String>,
     ) -> Result<SteerOutcome, Error> {
         self.inner.check_prompt(text)?;
         let task = self.find(id).await?;
-        let wrong = |message| Error::WrongState { task_id: task.id.clone(), status: task.status, message };
         let runner = self.inner.runner(&task.id).ok_or_else(|| {
             let queued = task.status == Status::Queued;
-            wrong(if queued { "it has not begun" } else { "no turn runs; continue it instead" })
+            let why = if queued { "it has not begun" } else { "no turn runs; continue it instead" };
+            Error::wrong_state(&task, why)
         })?;
         self.count_steer(by, &task.id, text).await?;
         let (reply, outcome) = oneshot::channel();
+        let client_id = client_id.unwrap_or_else(|| format!("steer-{}", self.inner.random_hex()));
         let steer = runner::Steer { text: text.to_owned(), client_id, by: by.name.clone(), reply };
-        runner.send(runner::Command::Steer(steer)).await.map_err(|_| wrong("its turn has just ended"))?;
+        let sent = runner.send(runner::Command::Steer(steer)).await;
+        sent.map_err(|_| Error::wrong_state(&task, "its turn has just ended"))?;
         // An error means that the turn ended before the text was sent.
         match tokio::time::timeout(STEER_LIMIT, outcome).await {
             Ok(outcome) => Ok(outcome.unwrap_or(SteerOutcome::NoActiveTurn)),
@@ -364,30 +382,20 @@ impl Bridge {
         }
     }
 
-    /// Stops a task: interrupts its running turn, or cancels its queued or parked one. Returns once Codex has
-    /// confirmed. The runner completes the interrupt even if the caller goes away.
-    pub async fn interrupt(&self, id: &str) -> Result<TaskView, Error> {
-        self.interrupt_turn(id, None).await
-    }
-
-    /// As [`Bridge::interrupt`], but refused if another turn than `turn` was handed over since.
-    pub async fn interrupt_turn(&self, id: &str, turn: Option<u32>) -> Result<TaskView, Error> {
+    /// Stops a task: interrupts its running turn, or cancels its queued or parked one. Refused if another turn than
+    /// `turn` was handed over since. Returns once Codex has confirmed. The runner completes the interrupt even if the
+    /// caller goes away.
+    pub async fn interrupt(&self, id: &str, turn: Option<u32>) -> Result<TaskView, Error> {
         let inner = &self.inner;
         let task = self.find(id).await?;
-        let (waits, queued) = (task.id.clone(), task.id.clone());
-        let is_parked = task.status == Status::Paused && task.parked.is_some();
-        if (is_parked
-            && self.to_completion(|bridge| async move { bridge.cancel_parked(&waits, turn).await }).await?)
-            || (task.status == Status::Queued
-                && self
-                    .to_completion(|bridge| async move { bridge.cancel_queued(&queued, turn).await })
-                    .await?)
+        let (waiting, is_parked) = (task.id.clone(), task.status == Status::Paused && task.parked.is_some());
+        if (is_parked || task.status == Status::Queued)
+            && self.to_completion(|bridge| async move { bridge.cancel_waiting(&waiting, turn).await }).await?
         {
             return self.view(self.find(id).await?).await;
         }
         let Some(runner) = inner.runner(&task.id) else {
-            let message = "no turn is running or queued";
-            return Err(Error::WrongState { task_id: task.id, status: task.status, message });
+            return Err(Error::wrong_state(&task, "no turn is running or queued"));
         };
         // Checked after the runner was found: the runner then runs this turn, or a turn that has ended.
         self.check_last_turn(&task, turn).await?;
@@ -399,31 +407,21 @@ impl Bridge {
         self.view(self.find(task.id.as_str()).await?).await
     }
 
-    /// Cancels a parked task, which would have continued by itself. Returns false if the task has already continued.
-    async fn cancel_parked(&self, id: &TaskId, turn: Option<u32>) -> Result<bool, Error> {
+    /// Cancels a queued turn, or a parked task, which would have continued by itself. Returns false if a turn has begun.
+    async fn cancel_waiting(&self, id: &TaskId, turn: Option<u32>) -> Result<bool, Error> {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
-        let mut task = self.find(id.as_str()).await?;
-        self.check_last_turn(&task, turn).await?;
-        if task.status != Status::Paused || task.parked.take().is_none() {
+        let waiting = self.find(id.as_str()).await?;
+        self.check_last_turn(&waiting, turn).await?;
+        let mut task = Task { status: Status::Cancelled, parked: None, ..waiting.clone() };
+        if waiting.status == Status::Paused && waiting.parked.is_some() {
+            task.reason = Some("cancelled before it went on".to_owned());
+            inner.save_state(&mut task).await?;
+            return Ok(true);
+        }
+        if waiting.status != Status::Queued || !inner.queue().leave(id) {
             return Ok(false);
         }
-        (task.status, task.reason) = (Status::Cancelled, Some("cancelled before it went on".to_owned()));
-        inner.save_state(&mut task).await?;
-        Ok(true)
-    }
-
-    /// Cancels a queued turn. Returns false if the turn has begun.
-    async fn cancel_queued(&self, id: &TaskId, turn: Option<u32>) -> Result<bool, Error> {
-        let inner = &self.inner;
-        let _changing = inner.changing.lock().await;
-        let mut task = self.find(id.as_str()).await?;
-        self.check_last_turn(&task, turn).await?;
-        if task.status != Status::Queued || !inner.queue().leave(id) {
-            return Ok(false);
-        }
-        let waiting = task.clone();
-        (task.status, task.parked) = (Status::Cancelled, None);
         task.reason = Some("cancelled before it began".to_owned());
         let cancelled = inner.end_unsent(&mut task).await;
         if cancelled.is_err() {
@@ -438,8 +436,7 @@ impl Bridge {
         if turn.is_none() || last == turn {
             return Ok(());
         }
-        let message = "a newer turn was queued meanwhile";
-        Err(Error::WrongState { task_id: task.id.clone(), status: task.status, message })
+        Err(Error::wrong_state(task, "a newer turn was queued meanwhile"))
     }
 
     /// Records in the audit log who did what.
@@ -593,7 +590,13 @@ impl Inner {
 
     /// One line for the audit log.
     pub(crate) fn audit(&self, by: &str, action: &str, task_id: Option<&TaskId>, detail: &str) -> Write {
-        audit(self.now(), by, action, task_id, detail)
+        Write::Audit(AuditLine {
+            at: self.now(),
+            actor: by.to_owned(),
+            action: action.to_owned(),
+            task_id: task_id.cloned(),
+            detail: detail.to_owned(),
+        })
     }
 
     pub(crate) fn enqueue(&self, task: &Task) {
@@ -661,6 +664,7 @@ fn changed_task(write: &Write) -> Option<TaskId> {
     match write {
         Write::AddTask(task) | Write::SaveTask(task) => Some(task.id.clone()),
         Write::SaveRequest(request) => Some(request.task_id.clone()),
+        // These are told by a write beside them, or are no news of a task.
         Write::SaveTurn(_)
         | Write::SaveWholeChanges(_)
         | Write::Append { .. }
@@ -672,7 +676,7 @@ fn changed_task(write: &Write) -> Option<TaskId> {
         | Write::SaveChannel(_)
         | Write::SaveToken(_)
         | Write::HandOver { .. }
-        | Write::Audit { .. } => None,
+        | Write::Audit(_) => None,
     }
 }
 
@@ -680,16 +684,6 @@ fn changed_task(write: &Write) -> Option<TaskId> {
 pub(crate) fn state_event(task: &Task, now: TimeMs) -> Write {
     let goes_on = task.status == Status::Paused && task.parked.is_some();
     append(&task.id, now, StateChanged::of(task, goes_on))
-}
-
-fn audit(at: TimeMs, by: &str, action: &str, task_id: Option<&TaskId>, detail: &str) -> Write {
-    Write::Audit {
-        at,
-        actor: by.to_owned(),
-        action: action.to_owned(),
-        task_id: task_id.cloned(),
-        detail: detail.to_owned(),
-    }
 }
 
 /// Appends one line to a task's log.

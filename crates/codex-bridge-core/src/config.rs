@@ -171,7 +171,8 @@ pub struct Profile {
 }
 
 /// What happens to a task whose host died.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OnHostLoss {
     /// The task is `lost` until someone continues it.
     #[default]

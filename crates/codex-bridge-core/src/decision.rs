@@ -1,20 +1,20 @@
 //! Decisions on what Codex asks, and the reports about them.
 
 use codex_session::Decision;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::request::RequestName;
+use crate::request::{DecisionWord, RequestName};
 use crate::task::{TaskId, TimeMs};
 
 /// The report about a decision.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DecisionReport {
     /// The task.
     pub task_id: TaskId,
     /// The request.
     pub request_id: RequestName,
     /// The decision that was made first.
-    pub decision: Option<String>,
+    pub decision: Option<DecisionWord>,
     /// What became of the decision.
     pub outcome: DecisionOutcome,
     /// Who decided first.
@@ -24,7 +24,7 @@ pub struct DecisionReport {
 }
 
 /// What became of a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionOutcome {
     /// Codex confirmed it.
@@ -39,19 +39,30 @@ pub enum DecisionOutcome {
     Orphaned,
 }
 
-/// The decision in one word, without its content.
-pub(crate) fn in_words(decision: &Decision) -> &'static str {
-    match decision {
-        Decision::Accept => "accept",
-        Decision::AcceptForSession => "acceptForSession",
-        Decision::AcceptAlways => "acceptAlways",
-        Decision::Decline => "decline",
-        Decision::Cancel => "cancel",
-        Decision::Grant { .. } => "grant",
-        Decision::Answers(_) => "answers",
-        Decision::Form(_) => "form",
+impl DecisionReport {
+    /// The report, if the decision counts.
+    pub(crate) fn counted(self) -> Result<Self, TooLate> {
+        let counts = matches!(self.outcome, DecisionOutcome::Resolved | DecisionOutcome::Sent);
+        if counts { Ok(self) } else { Err(TooLate(Box::new(self))) }
+    }
+
+    fn lateness(&self) -> String {
+        match (self.outcome, &self.decision, &self.decided_by) {
+            (DecisionOutcome::Expired, ..) => "expired before it was answered, and was declined".to_owned(),
+            (DecisionOutcome::Orphaned, Some(_), _) => {
+                "ended with its turn before Codex got the answer".to_owned()
+            }
+            (DecisionOutcome::Orphaned, None, _) => "ended with its turn before it was answered".to_owned(),
+            (_, Some(decision), Some(by)) => format!("was already answered: {}, by {by}", decision.as_str()),
+            _ => "was already answered".to_owned(),
+        }
     }
 }
+
+/// A decision that does not count: somebody else was first, or the request had ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("request {} {}", .0.request_id.short(), .0.lateness())]
+pub struct TooLate(pub Box<DecisionReport>);
 
 /// Whether the decision denies what was asked.
 pub(crate) fn is_no(decision: &Decision) -> bool {

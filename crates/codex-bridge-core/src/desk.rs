@@ -31,7 +31,7 @@ use crate::outbox::Delivery;
 use crate::refusal::{Refusal, Rule};
 use crate::request::{OpenedChanges, RequestName, RequestRecord};
 use crate::store::TaskFilter;
-use crate::task::{AuthorKind, Task, TaskId};
+use crate::task::{AuthorKind, ShownStatus, Task, TaskId};
 use crate::token::Role;
 use admission::Rules;
 use calls::{Decide, Door, Fork, ONLY_REQUEST, Prompt, Start};
@@ -43,15 +43,6 @@ pub use caller::{Caller, Requirement, Verb};
 pub struct Desk {
     bridge: Bridge,
     rules: Arc<Rules>,
-}
-
-/// What became of a steer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Steered {
-    /// What Codex did with the text.
-    pub outcome: SteerOutcome,
-    /// The task afterwards.
-    pub task: TaskView,
 }
 
 /// A request without redaction.
@@ -122,10 +113,12 @@ impl Desk {
     }
 
     /// Adds text to the running turn. A turn is trusted like its author, so nobody else can add to a turn of the owner.
-    pub async fn steer(&self, caller: &Caller, id: &str, text: &str) -> Result<Steered, Error> {
-        let outcome =
-            self.steer_as(caller, id, text, format!("steer-{}", self.bridge.inner.random_hex())).await?;
-        Ok(Steered { outcome, task: self.show(caller, id).await? })
+    /// Returns the task once Codex has taken the text.
+    pub async fn steer(&self, caller: &Caller, id: &str, text: &str) -> Result<TaskView, Error> {
+        match self.steer_as(caller, id, text, None).await? {
+            SteerOutcome::Accepted => self.show(caller, id).await,
+            refused => Err(Error::NotSteered(refused)),
+        }
     }
 
     /// As [`Desk::steer`], with an id by which the text is found in the log.
@@ -134,7 +127,7 @@ impl Desk {
         caller: &Caller,
         id: &str,
         text: &str,
-        client_id: String,
+        client_id: Option<String>,
     ) -> Result<SteerOutcome, Error> {
         caller.may(Verb::Steer)?;
         let task = self.bridge.find(id).await?;
@@ -149,7 +142,7 @@ impl Desk {
             .into());
         }
         self.note(caller, "steer", &task).await?;
-        self.bridge.steer_as(id, text, &caller.author(), client_id).await
+        self.bridge.steer(id, text, &caller.author(), client_id).await
     }
 
     /// Gives a chat message its turn, in one transaction with the message. The settings come from the operator's rules
@@ -164,7 +157,7 @@ impl Desk {
     pub async fn interrupt(&self, caller: &Caller, id: &str, turn: Option<u32>) -> Result<TaskView, Error> {
         caller.may(Verb::Interrupt)?;
         self.note(caller, "interrupt", &self.bridge.find(id).await?).await?;
-        Ok(self.as_seen_by(caller, self.bridge.interrupt_turn(id, turn).await?))
+        Ok(self.as_seen_by(caller, self.bridge.interrupt(id, turn).await?))
     }
 
     /// Releases a finished task's thread for another program.
@@ -175,7 +168,7 @@ impl Desk {
         Ok(self.as_seen_by(caller, self.bridge.release(id).await?))
     }
 
-    /// Decides on a request; `-` stands for the only open one. The first decision wins.
+    /// Decides on a request; `-` stands for the only open one. The first decision wins: a later one is an error.
     pub async fn decide(
         &self,
         caller: &Caller,
@@ -199,7 +192,7 @@ impl Desk {
         if decision == Decision::AcceptAlways && !caller.is_person() {
             return Err(Error::UnknownDecision("acceptAlways is for people, not for agents".to_owned()));
         }
-        self.record_decision(caller, id, which, decision).await?.await
+        Ok(self.record_decision(caller, id, which, decision).await?.await?.counted()?)
     }
 
     /// Stores a decision. The returned future waits until Codex has confirmed it.
@@ -254,6 +247,31 @@ impl Desk {
     pub async fn list(&self, caller: &Caller, filter: &TaskFilter) -> Result<Vec<TaskView>, Error> {
         let views = self.bridge.list(filter).await?;
         Ok(views.into_iter().map(|view| self.as_seen_by(caller, view)).collect())
+    }
+
+    /// One page of tasks that are shown with this status, the newest first, and whether there are more. The filter's
+    /// limit is the size of the page.
+    pub async fn list_shown(
+        &self,
+        caller: &Caller,
+        mut filter: TaskFilter,
+        status: Option<ShownStatus>,
+    ) -> Result<(Vec<TaskView>, bool), Error> {
+        filter.statuses = status.map(ShownStatus::stored).unwrap_or_default();
+        let limit = filter.limit.map_or(usize::MAX, |limit| limit as usize);
+        let mut tasks = Vec::new();
+        // Not every status is stored, so a page of the store may have fewer matches than the limit.
+        let is_last = loop {
+            let page = self.list(caller, &filter).await?;
+            let is_last = page.len() < limit;
+            filter.before = page.last().map(|view| view.task.id.clone());
+            tasks.extend(page.into_iter().filter(|view| status.is_none_or(|status| view.status() == status)));
+            if is_last || tasks.len() >= limit {
+                break is_last && tasks.len() <= limit;
+            }
+        };
+        tasks.truncate(limit);
+        Ok((tasks, !is_last))
     }
 
     /// Waits until a task is finished or has an open request, or the time is up.

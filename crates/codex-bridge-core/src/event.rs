@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::request::{RequestName, RequestRecord, RequestState};
+use crate::request::{DecisionWord, RequestName, RequestRecord, RequestState};
 use crate::task::{Status, Task, TaskError, TaskId, TimeMs};
 
 /// The number of an event within its task, from 1.
@@ -266,7 +266,7 @@ pub struct RequestClosed {
     /// How it ended.
     pub outcome: RequestState,
     /// What was decided.
-    pub decision: Option<String>,
+    pub decision: Option<DecisionWord>,
     /// Who decided.
     pub decided_by: Option<String>,
 }

@@ -8,7 +8,7 @@
 pub mod answer;
 pub mod command;
 pub(crate) mod deferred;
-mod form;
+pub mod form;
 pub mod hops;
 pub(crate) mod intake;
 pub(crate) mod machine;

@@ -18,7 +18,7 @@ pub mod id;
 pub mod inbox;
 pub mod outbox;
 pub mod place;
-pub mod queue;
+mod queue;
 pub mod random;
 pub mod refusal;
 pub mod request;

@@ -1,4 +1,6 @@
-//! Why a caller is refused: the caller lacks a role, or the operator's rules forbid the work.
+//! Why a caller is refused: the caller lacks a role, the operator's rules forbid the work, or Codex does not take it.
+
+use codex_session::SteerOutcome;
 
 /// The caller lacks the right to do this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,4 +59,16 @@ impl Refusal {
     pub(crate) fn new(rule: Rule, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { rule, message: message.into(), hint: hint.into() }
     }
+}
+
+/// Why a text was not added to a turn, in a sentence without a full stop.
+pub(crate) fn not_steered(outcome: &SteerOutcome) -> String {
+    let reason = match outcome {
+        SteerOutcome::Accepted => "it was added",
+        SteerOutcome::NoActiveTurn => "no turn is running any more",
+        SteerOutcome::WrongTurn => "another turn has started since",
+        SteerOutcome::NotSteerable => "this kind of turn cannot be steered",
+        SteerOutcome::Failed(message) => return format!("Codex has not confirmed the text: {message}"),
+    };
+    format!("Codex did not accept the text: {reason}")
 }

@@ -54,8 +54,8 @@ pub struct RequestRecord {
     pub sealed_ask: Option<Vec<u8>>,
     /// The sealed decision, kept until Codex has it. Answers to secret questions are never stored.
     pub sealed_decision: Option<Vec<u8>>,
-    /// What was decided, for people.
-    pub decision: Option<String>,
+    /// What was decided.
+    pub decision: Option<DecisionWord>,
     /// Who decided.
     pub decided_by: Option<String>,
     /// When it was decided.
@@ -155,6 +155,95 @@ impl RequestState {
             Self::Expired => "expired",
             Self::Orphaned => "orphaned",
         }
+    }
+}
+
+/// A decision in one word, without its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DecisionWord {
+    /// Yes, once.
+    Accept,
+    /// Yes, and the same again in this thread without asking.
+    AcceptForSession,
+    /// Yes, permanently in every thread.
+    AcceptAlways,
+    /// Declined; the turn continues.
+    Decline,
+    /// Declined, and the turn ends.
+    Cancel,
+    /// Permissions.
+    Grant,
+    /// Answers to questions.
+    Answers,
+    /// A filled form.
+    Form,
+    /// A word of another version.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl DecisionWord {
+    /// The word in JSON and in the store.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Accept => "accept",
+            Self::AcceptForSession => "acceptForSession",
+            Self::AcceptAlways => "acceptAlways",
+            Self::Decline => "decline",
+            Self::Cancel => "cancel",
+            Self::Grant => "grant",
+            Self::Answers => "answers",
+            Self::Form => "form",
+            Self::Other(word) => word,
+        }
+    }
+
+    /// The words for people, in the past tense.
+    pub fn past_tense(&self) -> &str {
+        match self {
+            Self::Accept => "accepted",
+            Self::AcceptForSession => "accepted for this session",
+            Self::AcceptAlways => "accepted for good",
+            Self::Decline => "declined",
+            Self::Cancel => "declined, and the turn ended",
+            Self::Grant => "granted",
+            Self::Answers | Self::Form => "answered",
+            Self::Other(word) => word,
+        }
+    }
+
+    /// The decision, if the word says all of it.
+    pub fn decision(&self) -> Option<Decision> {
+        Some(match self {
+            Self::Accept => Decision::Accept,
+            Self::AcceptForSession => Decision::AcceptForSession,
+            Self::AcceptAlways => Decision::AcceptAlways,
+            Self::Decline => Decision::Decline,
+            Self::Cancel => Decision::Cancel,
+            Self::Grant | Self::Answers | Self::Form | Self::Other(_) => return None,
+        })
+    }
+}
+
+impl From<&Decision> for DecisionWord {
+    fn from(decision: &Decision) -> Self {
+        match decision {
+            Decision::Accept => Self::Accept,
+            Decision::AcceptForSession => Self::AcceptForSession,
+            Decision::AcceptAlways => Self::AcceptAlways,
+            Decision::Decline => Self::Decline,
+            Decision::Cancel => Self::Cancel,
+            Decision::Grant { .. } => Self::Grant,
+            Decision::Answers(_) => Self::Answers,
+            Decision::Form(_) => Self::Form,
+        }
+    }
+}
+
+impl From<&str> for DecisionWord {
+    fn from(word: &str) -> Self {
+        serde_json::from_value(word.into()).unwrap_or_else(|_| Self::Other(word.to_owned()))
     }
 }
 

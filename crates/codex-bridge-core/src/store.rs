@@ -5,8 +5,6 @@
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
-#[cfg(any(test, feature = "conformance"))]
-pub mod memory;
 pub mod sqlite;
 
 use std::collections::HashMap;
@@ -27,26 +25,29 @@ pub const AUDIT_LINES: u32 = 100_000;
 /// How long a conversation is kept after its task was deleted, so that a later message can say so.
 pub const CONVERSATIONS_OUTLIVE_MS: TimeMs = 90 * 24 * 60 * 60 * 1000;
 
+/// What a store answers, later.
+pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
 /// Stores tasks and everything about them.
 pub trait Store: Send + Sync + 'static {
     /// Applies a batch as one transaction: all or nothing, and durable when this returns.
     ///
     /// Batches of a caller that awaits each one are applied in that order. If the future is dropped, the batch may
     /// still be applied. Returns the appended events with their numbers, in the order of the batch.
-    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Vec<Event>, Error>>;
+    fn commit(&self, batch: Vec<Write>) -> StoreFuture<'_, Vec<Event>>;
 
     /// Deletes old data. Returns how many tasks were deleted. Works in many short transactions, so that writers are not
     /// held up. If it is interrupted, the store stays sound, and the next call continues.
-    fn prune(&self, prune: Prune) -> BoxFuture<'_, Result<u64, Error>>;
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64>;
 
     /// Whether new work could be stored now, found out by writing; the error says why not. Costs a sync.
-    fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>>;
+    fn check_writable(&self) -> StoreFuture<'_, ()>;
 
     /// A task by its complete id.
-    fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>>;
+    fn task<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Task>>;
 
     /// A task with its open requests, the oldest first. The most frequent read.
-    fn task_with_open<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<WithOpen>, Error>> {
+    fn task_with_open<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<WithOpen>> {
         Box::pin(async move {
             let Some(task) = self.task(id).await? else { return Ok(None) };
             let open = self.requests(&RequestFilter::open_of(id.clone())).await?;
@@ -55,79 +56,71 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Tasks, the newest first.
-    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> BoxFuture<'a, Result<Vec<Task>, Error>>;
+    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> StoreFuture<'a, Vec<Task>>;
 
     /// The turns of a task, the oldest first.
-    fn turns<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Vec<TurnRecord>, Error>>;
+    fn turns<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Vec<TurnRecord>>;
 
     /// Events of a task after `after`, the oldest first, at most `limit`.
-    fn events<'a>(
-        &'a self,
-        id: &'a TaskId,
-        after: Seq,
-        limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<Event>, Error>>;
+    fn events<'a>(&'a self, id: &'a TaskId, after: Seq, limit: u32) -> StoreFuture<'a, Vec<Event>>;
 
     /// The last events of a task, the oldest first, at most `limit`.
-    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> BoxFuture<'a, Result<Vec<Event>, Error>>;
+    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> StoreFuture<'a, Vec<Event>>;
 
     /// The last log line with a diff.
-    fn last_diff<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Event>, Error>>;
+    fn last_diff<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Event>>;
 
     /// Whether the log has a steer with this id.
-    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> BoxFuture<'a, Result<bool, Error>>;
+    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> StoreFuture<'a, bool>;
 
     /// Requests, the oldest first.
-    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>>;
+    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> StoreFuture<'a, Vec<RequestRecord>>;
 
     /// The complete changes of a request, if they were stored.
-    fn whole_changes<'a>(
-        &'a self,
-        request_id: &'a RequestName,
-    ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>>;
+    fn whole_changes<'a>(&'a self, request_id: &'a RequestName) -> StoreFuture<'a, Option<WholeChanges>>;
 
     /// Numbers of rows, without reading the rows.
-    fn counts(&self) -> BoxFuture<'_, Result<Counts, Error>>;
+    fn counts(&self) -> StoreFuture<'_, Counts>;
 
     /// Deliveries, the newest first.
-    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>>;
+    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> StoreFuture<'a, Vec<Delivery>>;
 
     /// For each target, the unfinished delivery that is due first. Replies keep their order.
-    fn next_deliveries(&self) -> BoxFuture<'_, Result<Vec<Delivery>, Error>>;
+    fn next_deliveries(&self) -> StoreFuture<'_, Vec<Delivery>>;
 
     /// Messages, the newest first.
-    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>>;
+    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> StoreFuture<'a, Vec<Message>>;
 
     /// How many messages match, without reading them. Ignores the filter's limit.
-    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<u64, Error>>;
+    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> StoreFuture<'a, u64>;
 
     /// For each conversation of a channel, the next unfinished message, and all that need not wait; the oldest first.
-    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> BoxFuture<'a, Result<Vec<Message>, Error>>;
+    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> StoreFuture<'a, Vec<Message>>;
 
     /// The conversations of a channel, the last changed first; only the one with this key if `key` is given.
     fn conversations<'a>(
         &'a self,
         channel: &'a ChannelName,
         key: Option<&'a ConversationKey>,
-    ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>>;
+    ) -> StoreFuture<'a, Vec<Conversation>>;
 
     /// All channels, by name.
-    fn channels(&self) -> BoxFuture<'_, Result<Vec<ChannelRecord>, Error>>;
+    fn channels(&self) -> StoreFuture<'_, Vec<ChannelRecord>>;
 
     /// All tokens, by name.
-    fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>>;
+    fn tokens(&self) -> StoreFuture<'_, Vec<Token>>;
 
     /// What a token has used of its quota.
-    fn used_by<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Used, Error>>;
+    fn used_by<'a>(&'a self, token: &'a str) -> StoreFuture<'a, Used>;
 
     /// Lines of the audit log, the oldest first.
-    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>>;
+    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> StoreFuture<'a, Vec<AuditLine>>;
 
     /// Looks for damage. Returns a list of findings; empty means sound.
-    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>>;
+    fn check(&self) -> StoreFuture<'_, Vec<String>>;
 
     /// Writes a copy to a new file while the store stays in use.
-    fn backup<'a>(&'a self, file: &'a std::path::Path) -> BoxFuture<'a, Result<(), Error>>;
+    fn backup<'a>(&'a self, file: &'a std::path::Path) -> StoreFuture<'a, ()>;
 }
 
 /// One change.
@@ -174,18 +167,7 @@ pub enum Write {
         bytes: u64,
     },
     /// Appends a line to the audit log: who did what.
-    Audit {
-        /// When.
-        at: TimeMs,
-        /// Who.
-        actor: String,
-        /// What.
-        action: String,
-        /// The task.
-        task_id: Option<TaskId>,
-        /// The details, redacted.
-        detail: String,
-    },
+    Audit(AuditLine),
 }
 
 /// What to delete: tasks that finished before a time; messages that were done before it; conversations without either,
@@ -309,6 +291,13 @@ pub struct DeliveryFilter {
     pub limit: Option<u32>,
 }
 
+impl DeliveryFilter {
+    /// The deliveries to a target in this state.
+    pub(crate) fn to(target: &str, state: DeliveryState) -> Self {
+        Self { target: Some(target.to_owned()), states: vec![state], ..Self::default() }
+    }
+}
+
 /// Selects messages.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MessageFilter {
@@ -338,17 +327,17 @@ pub struct MessageFilter {
     pub limit: Option<u32>,
 }
 
+impl MessageFilter {
+    /// The messages of a channel in this state.
+    pub(crate) fn of(channel: &ChannelName, state: inbox::MessageState) -> Self {
+        Self { channel: Some(channel.clone()), states: vec![state], ..Self::default() }
+    }
+}
+
 impl Error {
     /// Whether the store as a whole has failed, and not only this call.
     pub fn affects_whole_store(&self) -> bool {
-        match self {
-            Self::DiskFull { .. }
-            | Self::ReadOnly { .. }
-            | Self::Locked { .. }
-            | Self::Corrupt { .. }
-            | Self::TooNew { .. } => true,
-            Self::Duplicate(_) | Self::Other(_) => false,
-        }
+        !matches!(self, Self::Duplicate(_) | Self::Other(_))
     }
 }
 

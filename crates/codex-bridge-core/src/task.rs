@@ -203,6 +203,14 @@ impl ShownStatus {
         }
     }
 
+    /// The stored statuses that may be shown as this one.
+    pub(crate) fn stored(self) -> Vec<Status> {
+        match self {
+            Self::WaitingForApproval | Self::WaitingForUserInput => vec![Status::Starting, Status::Working],
+            Self::Stored(status) => vec![status],
+        }
+    }
+
     /// Whether no turn is queued or runs.
     pub fn is_finished(self) -> bool {
         matches!(self, Self::Stored(status) if status.is_finished())
@@ -496,12 +504,30 @@ pub struct TaskError {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Notification {
-    /// `pending`, `sent`, `failed`, `no_target`, or empty while there is nothing to notify.
-    pub status: String,
+    /// How far it has come.
+    pub status: NotificationStatus,
     /// When the notification was sent.
     pub sent_at: Option<TimeMs>,
     /// Why the notification could not be sent.
     pub error: Option<String>,
+}
+
+/// How far the notification that a task has ended has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotificationStatus {
+    /// There is nothing to notify of yet.
+    #[default]
+    #[serde(rename = "")]
+    None,
+    /// It is to be sent.
+    Pending,
+    /// It is sent.
+    Sent,
+    /// It could not be sent.
+    Failed,
+    /// Nobody is to be told.
+    NoTarget,
 }
 
 /// One prompt of a task and what became of it.

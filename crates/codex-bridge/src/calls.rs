@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use codex_bridge_core::store::AUDIT_LINES;
-use codex_bridge_core::token::{NewQuota, Role};
+use codex_bridge_core::task::ShownStatus;
+use codex_bridge_core::token::Role;
 use codex_bridge_core::trust::Trust;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::failure::{Code, Failure};
 use crate::view::words;
 
 pub use codex_bridge_core::desk::calls::*;
@@ -40,6 +43,39 @@ pub fn percent_encoded(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
+/// The number of entries in a list without a `limit`, and the largest `limit`.
+const LIST: (u32, u32) = (100, 1000);
+
+/// Checks the `limit` of a list.
+pub fn limit(asked: Option<i64>) -> Result<u32, Failure> {
+    limit_of(asked, LIST.0, LIST.1)
+}
+
+/// As [`limit`], for a list with its own default and maximum.
+pub fn limit_of(asked: Option<i64>, default: u32, max: u32) -> Result<u32, Failure> {
+    let Some(limit) = asked else { return Ok(default) };
+    u32::try_from(limit).ok().filter(|limit| (1..=max).contains(limit)).ok_or_else(|| {
+        let message = format!("limit {limit} is out of range");
+        Failure::new(Code::BadLimit, message).hint(format!("use 1 to {max}"))
+    })
+}
+
+/// Checks the `timeout_s` of a wait. Without one, the wait is as long as it may be.
+pub fn timeout(asked: Option<f64>, max: Duration) -> Result<Duration, Failure> {
+    let Some(seconds) = asked else { return Ok(max) };
+    Duration::try_from_secs_f64(seconds).ok().filter(|limit| *limit <= max).ok_or_else(|| {
+        let message = format!("timeout_s {seconds} is out of range");
+        Failure::new(Code::BadTimeout, message).hint(format!("use 0 to {} seconds", max.as_secs()))
+    })
+}
+
+/// Reads the status of a filter. An empty one means every status.
+pub fn status(word: Option<&str>) -> Result<Option<ShownStatus>, Failure> {
+    let word = word.filter(|word| !word.is_empty());
+    let status = word.map(str::parse).transpose();
+    status.map_err(|message: String| Failure::new(Code::UnknownStatus, message))
+}
+
 /// `GET /v1/tasks`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -54,8 +90,8 @@ pub struct List {
     /// Only tasks with this text in their id, in the beginning of their first prompt or in their answer.
     pub q: Option<String>,
     /// The most tasks to list, 1 to 1000. Default 100.
-    #[schemars(range(min = 1, max = 1000))]
-    pub limit: Option<u32>,
+    #[schemars(with = "Option<u32>", range(min = 1, max = 1000))]
+    pub limit: Option<i64>,
     /// Only tasks created before this task, for the next page.
     pub before: Option<String>,
 }
@@ -136,12 +172,6 @@ pub struct Quota {
     pub max_bytes: Option<u64>,
 }
 
-impl From<Quota> for NewQuota {
-    fn from(quota: Quota) -> Self {
-        Self { open_tasks: quota.max_open_tasks, bytes: quota.max_bytes }
-    }
-}
-
 /// `GET /v1/deliveries`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -149,8 +179,8 @@ pub struct Deliveries {
     /// Also deliveries that were delivered, or withdrawn because the request was answered first.
     pub all: bool,
     /// The most deliveries to list, 1 to 1000. Default 100.
-    #[schemars(range(min = 1, max = 1000))]
-    pub limit: Option<u32>,
+    #[schemars(with = "Option<u32>", range(min = 1, max = 1000))]
+    pub limit: Option<i64>,
     /// Only deliveries about this task.
     pub task_id: Option<String>,
 }
@@ -179,8 +209,8 @@ pub struct Audit {
     /// Only lines since this time, as RFC 3339.
     pub since: Option<String>,
     /// The most lines to return, the newest, 1 to 100000. Default 200.
-    #[schemars(range(min = 1, max = AUDIT_LINES))]
-    pub limit: Option<u32>,
+    #[schemars(with = "Option<u32>", range(min = 1, max = AUDIT_LINES))]
+    pub limit: Option<i64>,
 }
 
 /// `POST /v1/store/backup`.
@@ -212,13 +242,6 @@ pub struct RunChannel {
     pub allow: Vec<String>,
     /// The caller's current directory, which is the workspace if none is registered.
     pub cwd: Option<PathBuf>,
-}
-
-impl RunChannel {
-    /// A channel as it is configured.
-    pub fn named(name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::default() }
-    }
 }
 
 /// `GET /v1/trust/directory`.
@@ -268,6 +291,6 @@ pub struct Inbox {
     /// Only messages from this channel.
     pub channel: Option<String>,
     /// The most messages to list, the newest first, 1 to 1000. Default 100.
-    #[schemars(range(min = 1, max = 1000))]
-    pub limit: Option<u32>,
+    #[schemars(with = "Option<u32>", range(min = 1, max = 1000))]
+    pub limit: Option<i64>,
 }

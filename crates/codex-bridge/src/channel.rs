@@ -44,8 +44,7 @@ use codex_bridge_core::chats::{Choice, Verdict};
 use codex_bridge_core::inbox::{Arrival, ConversationKey, Message, MessageId, Receipt, WhenFull};
 use codex_bridge_core::outbox::sender::Seen;
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
-use codex_bridge_core::request::Button;
-use codex_bridge_core::request::{RequestName, RequestRecord};
+use codex_bridge_core::request::{Button, RequestName, RequestRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -265,6 +264,12 @@ pub enum ChannelError {
         /// What failed, without secrets.
         reason: String,
     },
+}
+
+impl From<codex_bridge_core::bridge::Error> for ChannelError {
+    fn from(error: codex_bridge_core::bridge::Error) -> Self {
+        Self::retry(error.to_string())
+    }
 }
 
 impl ChannelError {

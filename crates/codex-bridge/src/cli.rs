@@ -8,6 +8,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use codex_wire::reason;
+use futures_util::future::LocalBoxFuture;
+use serde::Serialize;
+use tokio::runtime;
 
 use crate::client::{Autostart, Client};
 use crate::failure::{Code, Failure};
@@ -99,6 +102,37 @@ impl Globals {
         let autostart = if self.no_autostart { Autostart::No } else { Autostart::Yes };
         Ok(Client::new(self.paths()?, autostart))
     }
+
+    /// A client that starts no daemon.
+    pub fn client_of_running(&self) -> Result<Client, Failure> {
+        Ok(Client::new(self.paths()?, Autostart::No))
+    }
+
+    /// Prints a reply: as JSON, or as lines for people.
+    fn print<T: Serialize>(
+        &self,
+        reply: &T,
+        lines: impl FnOnce(&T) -> Vec<String>,
+    ) -> Result<ExitCode, Failure> {
+        let printed = if self.json { output::json(reply) } else { output::lines(&lines(reply)) };
+        printed.map(|()| ExitCode::SUCCESS)
+    }
+
+    /// As `print`, for a list. `none` is printed for people if the list is empty.
+    fn print_list<T: Serialize>(
+        &self,
+        all: &[T],
+        none: &str,
+        lines: impl FnOnce(&[T]) -> Vec<String>,
+    ) -> Result<ExitCode, Failure> {
+        self.print(&all, |all| if all.is_empty() { vec![none.to_owned()] } else { lines(all) })
+    }
+}
+
+#[derive(clap::Args)]
+struct TaskArgs {
+    /// The task's id, or a unique beginning of it
+    id: String,
 }
 
 #[derive(Subcommand)]
@@ -108,21 +142,21 @@ enum Verb {
     /// List the tasks
     Ps(ps::Args),
     /// Show one task in full
-    Show(show::Args),
+    Show(TaskArgs),
     /// Print a task's log
     Logs(logs::Args),
     /// Print a task's log as JSON lines
     Events(events::Args),
     /// Watch a task and answer its requests
-    Attach(attach::Args),
+    Attach(TaskArgs),
     /// Wait until a task is finished or needs an answer
     Wait(wait::Args),
     /// Print a task's answer
-    Result(result::Args),
+    Result(TaskArgs),
     /// Add text to the running turn
     Steer(steer::Args),
     /// Stop the running turn
-    Interrupt(interrupt::Args),
+    Interrupt(TaskArgs),
     /// List the pending requests
     Requests(requests::Args),
     /// Approve a request
@@ -138,7 +172,7 @@ enum Verb {
     /// Make a new task from a finished one, with the whole conversation so far
     Fork(fork::Args),
     /// Free a task's thread for Codex's own terminal
-    Release(release::Args),
+    Release(TaskArgs),
     /// Make one call of the codex_bridge tool, for agents: JSON in, JSON out
     Tool(tool::Args),
     /// Run an MCP server on stdin and stdout
@@ -156,13 +190,13 @@ enum Verb {
     /// Show or set how far a directory is trusted
     Trust(trust::Args),
     /// Check everything that codex-bridge needs, and say what to do
-    Doctor(doctor::Args),
+    Doctor,
     /// Check or back up the store
     Store(store::Args),
     /// Show the audit log: who decided and commanded what
     Audit(audit::Args),
     /// Delete tasks that are older than `keep_days` in the configuration
-    Gc(gc::Args),
+    Gc,
     /// Print shell completions
     Completions(completions::Args),
     /// Print the manual page
@@ -187,36 +221,36 @@ pub fn run() -> ExitCode {
         Err(error) => return usage_error(&error),
     };
     let outcome = match verb {
-        Verb::Run(args) => run::run(&globals, *args),
-        Verb::Ps(args) => ps::run(&globals, args),
-        Verb::Show(args) => show::run(&globals, &args),
-        Verb::Logs(args) => logs::run(&globals, &args),
-        Verb::Events(args) => events::run(&globals, &args),
-        Verb::Attach(args) => attach::run(&globals, &args),
-        Verb::Wait(args) => wait::run(&globals, &args),
-        Verb::Result(args) => result::run(&globals, &args),
-        Verb::Steer(args) => steer::run(&globals, &args),
-        Verb::Interrupt(args) => interrupt::run(&globals, &args),
-        Verb::Requests(args) => requests::run(&globals, &args),
-        Verb::Approve(args) => approve::run(&globals, &args),
-        Verb::Decline(args) => decline::run(&globals, &args),
-        Verb::Answer(args) => answer::run(&globals, &args),
-        Verb::Deliveries(args) => deliveries::run(&globals, args),
-        Verb::Continue(args) => continue_task::run(&globals, &args),
-        Verb::Fork(args) => fork::run(&globals, &args),
-        Verb::Release(args) => release::run(&globals, &args),
-        Verb::Tool(args) => tool::run(&globals, args),
-        Verb::Mcp(args) => mcp::run(&globals, &args),
+        Verb::Run(args) => block_on(run::run(&globals, *args)),
+        Verb::Ps(args) => block_on(ps::run(&globals, args)),
+        Verb::Show(args) => block_on(show::run(&globals, &args)),
+        Verb::Logs(args) => block_on(logs::run(&globals, &args)),
+        Verb::Events(args) => block_on(events::run(&globals, &args)),
+        Verb::Attach(args) => block_on(attach::run(&globals, &args)),
+        Verb::Wait(args) => block_on(wait::run(&globals, &args)),
+        Verb::Result(args) => block_on(result::run(&globals, &args)),
+        Verb::Steer(args) => block_on(steer::run(&globals, &args)),
+        Verb::Interrupt(args) => block_on(interrupt::run(&globals, &args)),
+        Verb::Requests(args) => block_on(requests::run(&globals, &args)),
+        Verb::Approve(args) => block_on(approve::run(&globals, &args)),
+        Verb::Decline(args) => block_on(decline::run(&globals, &args)),
+        Verb::Answer(args) => block_on(answer::run(&globals, &args)),
+        Verb::Deliveries(args) => block_on(deliveries::run(&globals, args)),
+        Verb::Continue(args) => block_on(continue_task::run(&globals, &args)),
+        Verb::Fork(args) => block_on(fork::run(&globals, &args)),
+        Verb::Release(args) => block_on(release::run(&globals, &args)),
+        Verb::Tool(args) => block_on(tool::run(&globals, args)),
+        Verb::Mcp(args) => block_on(mcp::run(&globals, &args)),
         Verb::Serve(args) => serve::run(&globals, &args),
-        Verb::Stop(args) => stop::run(&globals, &args),
+        Verb::Stop(args) => block_on(stop::run(&globals, &args)),
         Verb::Channel(args) => channel::run(&globals, args),
-        Verb::Inbox(args) => inbox::run(&globals, args),
-        Verb::Token(args) => token::run(&globals, args),
-        Verb::Trust(args) => trust::run(&globals, args),
-        Verb::Doctor(doctor::Args {}) => doctor::run(&globals),
-        Verb::Store(args) => store::run(&globals, args),
-        Verb::Audit(args) => audit::run(&globals, args),
-        Verb::Gc(gc::Args {}) => gc::run(&globals),
+        Verb::Inbox(args) => block_on(inbox::run(&globals, args)),
+        Verb::Token(args) => block_on(token::run(&globals, args)),
+        Verb::Trust(args) => block_on(trust::run(&globals, args)),
+        Verb::Doctor => block_on(doctor::run(&globals)),
+        Verb::Store(args) => block_on(store::run(&globals, args)),
+        Verb::Audit(args) => block_on(audit::run(&globals, args)),
+        Verb::Gc => block_on(gc::run(&globals)),
         Verb::Completions(args) => completions::run(&args, Args::command()),
         Verb::Man(args) => man::run(&args, Args::command()),
         Verb::Demo(args) => demo::run(&globals, &args)
@@ -230,11 +264,17 @@ pub fn run() -> ExitCode {
     outcome.unwrap_or_else(|failure| report(&failure, globals.json))
 }
 
+/// Runs a verb that is one chain of calls. The future is boxed so that the runtime is compiled once, not once for each verb.
+fn block_on<'a>(verb: impl Future<Output = Result<ExitCode, Failure>> + 'a) -> Result<ExitCode, Failure> {
+    let verb: LocalBoxFuture<'a, _> = Box::pin(verb);
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(Failure::internal)?.block_on(verb)
+}
+
 fn message(error: &AnyError) -> String {
     error.downcast_ref().map_or_else(|| error.to_string(), reason)
 }
 
-/// Prints a failure on stderr.
 fn report(failure: &Failure, as_json: bool) -> ExitCode {
     match failure.code {
         Code::ReaderGone => {}

@@ -7,6 +7,7 @@ use codex_binary::{Codex, Search, Support, find, pinned};
 
 use crate::failure::{Code, Failure};
 use crate::output;
+use crate::paths::path_variable;
 use crate::tool_path;
 
 /// A supported codex, run from a linked copy, so that an update cannot replace it under a running host.
@@ -40,25 +41,23 @@ fn search_path() -> OsString {
 }
 
 /// The data directory: `$XDG_DATA_HOME/codex-bridge`, or `~/.local/share/codex-bridge`.
-pub fn data_dir() -> Result<PathBuf, String> {
-    let base = match std::env::var_os("XDG_DATA_HOME").filter(|dir| !dir.is_empty()) {
-        Some(dir) => PathBuf::from(dir),
-        None => std::env::home_dir().ok_or("HOME is not set: set it, or XDG_DATA_HOME")?.join(".local/share"),
-    };
-    Ok(base.join("codex-bridge"))
+pub fn data_dir() -> Result<PathBuf, Failure> {
+    let default = || std::env::home_dir().map(|home| home.join(".local/share"));
+    let base = path_variable("XDG_DATA_HOME").or_else(default);
+    let missing = || Failure::new(Code::NoHome, "HOME is not set: set it, or XDG_DATA_HOME");
+    Ok(base.ok_or_else(missing)?.join("codex-bridge"))
 }
 
 /// The daemon's codex, as a linked copy.
 pub fn for_daemon(explicit: Option<PathBuf>) -> Result<Codex, Failure> {
-    let copies = data_dir().map_err(|error| Failure::new(Code::NoHome, error))?.join("codex");
+    let copies = data_dir()?.join("codex");
     let codex = installed(explicit)?;
     codex.linked_copy(&copies).map_err(|error| Failure::new(Code::CodexCopy, error.to_string()))
 }
 
 /// The configured codex, else the first on the PATH, else the pinned one if it is installed.
 pub fn installed(explicit: Option<PathBuf>) -> Result<Codex, Failure> {
-    let data_dir = data_dir().map_err(|error| Failure::new(Code::NoHome, error))?;
-    let pinned = pinned::installed(&data_dir.join("pinned"));
+    let pinned = pinned::installed(&data_dir()?.join("pinned"));
     let search = Search {
         explicit,
         path: Some(search_path()),

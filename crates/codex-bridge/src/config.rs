@@ -14,8 +14,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use codex_bridge_core::config::PROMPT_LIMIT_BYTES;
-use codex_bridge_core::config::Profile;
+use codex_bridge_core::config::{OnHostLoss, PROMPT_LIMIT_BYTES, Profile};
 use codex_bridge_core::trust::Trust;
 use codex_session::Escalations;
 use redact::Redactor;
@@ -108,7 +107,7 @@ impl Default for File {
             trust: BTreeMap::new(),
             max_running: 8,
             prompt_limit_bytes: PROMPT_LIMIT_BYTES,
-            on_host_loss: OnHostLoss::Ask,
+            on_host_loss: OnHostLoss::default(),
             developer_instructions: None,
             extra_instructions: None,
             env: Env::default(),
@@ -129,16 +128,6 @@ impl Default for File {
             profiles: BTreeMap::new(),
         }
     }
-}
-
-/// What happens to a task whose host died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnHostLoss {
-    /// The task waits for a person.
-    Ask,
-    /// The task continues on a new host, at most twice.
-    Resume,
 }
 
 /// Additions to Codex's environment.
@@ -214,8 +203,7 @@ fn offset_of(text: &str, key: &str) -> usize {
 fn config_failure(text: &str, file: &Path, error: impl Into<ConfigError>) -> Failure {
     let ConfigError { span, message } = error.into();
     let offset = span.map_or(0, |span| span.start.min(text.len()));
-    let line = text.get(..offset).unwrap_or_default().matches('\n').count();
-    let key = text.lines().nth(line).unwrap_or_default();
+    let key = text.lines().nth(line_of(text, offset) - 1).unwrap_or_default();
     // A path is in quotes and may contain any character.
     let key = match key.trim_start().strip_prefix('"') {
         Some(quoted) => quoted.split('"').next().unwrap_or_default(),
@@ -226,10 +214,14 @@ fn config_failure(text: &str, file: &Path, error: impl Into<ConfigError>) -> Fai
 
 /// The failure for an error at this position, with the line and the key.
 fn at(text: &str, file: &Path, offset: usize, key: &str, message: &str) -> Failure {
-    let line = text.get(..offset).unwrap_or_default().matches('\n').count() + 1;
+    let line = line_of(text, offset);
     let key = if key.is_empty() { String::new() } else { format!(", {key:?}") };
     Failure::new(Code::Config, format!("{}, line {line}{key}: {message}", file.display()))
         .hint("correct the line; docs/daemon.md lists every key")
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.get(..offset).unwrap_or_default().matches('\n').count() + 1
 }
 
 impl File {

@@ -26,10 +26,9 @@ use codex_bridge_core::seal;
 use codex_bridge_core::store::Store;
 use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::trust::TrustedRoots;
-use codex_bridge_core::{Bridge, Config, OnHostLoss, failpoint};
+use codex_bridge_core::{Bridge, Config, failpoint};
 use codex_session::ApprovalPolicy;
-use codex_wire::host::retirement;
-use codex_wire::host::{self, Found, Host, KeeperCommand, Stop, find_all, launcher};
+use codex_wire::host::{self, Found, Host, KeeperCommand, Stop, find_all, launcher, retirement};
 use redact::Redactor;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::{UnixListener, UnixStream};
@@ -43,7 +42,7 @@ use crate::client::Report;
 use crate::config::{self, File};
 use crate::failure::{Code, Failure};
 use crate::http::{self, Shutdown};
-use crate::paths::{Paths, cannot, variable};
+use crate::paths::{Paths, cannot, path_variable, variable};
 use crate::socket_access::{self, SocketCaller};
 use crate::{log, mcp, tool_path, view, web};
 use connections::Limits;
@@ -52,9 +51,7 @@ use port::Port;
 
 /// How long open calls may take when the daemon stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the runtime may take to shut down.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-/// The pause between upkeep runs.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(15);
 /// The file descriptor limit that the daemon sets. Not the maximum: hosts inherit the limit, and some programs close every
 /// possible descriptor one by one.
@@ -99,7 +96,7 @@ pub fn serve(paths: &Paths, options: StartOptions) -> Result<(), Failure> {
     if let Err(failure) = &outcome
         && start == Start::Detached
     {
-        report(&Report::Error(failure.clone()));
+        report(&Err(failure.clone()));
     }
     // Turns continue on their hosts; the next daemon takes over.
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
@@ -238,7 +235,7 @@ fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>, hin
     }
     info!("codex {} at {}", codex.version, codex.executable.display());
     if start == Start::Detached {
-        report(&Report::Ready);
+        report(&Ok(()));
         // The starting command has read its line, so stdout goes to the log from now on.
         if let Err(error) = rustix::stdio::dup2_stdout(std::io::stderr()) {
             warn!(%error, "stdout could not be redirected to the log");
@@ -255,9 +252,8 @@ fn report(report: &Report) {
 }
 
 /// The CODEX_HOME of tasks: the configured one, else that of the daemon's environment.
-fn codex_home(file: &File) -> Option<PathBuf> {
-    let own_home = std::env::var_os("CODEX_HOME").filter(|home| !home.is_empty()).map(Into::into);
-    file.codex_home.clone().or(own_home)
+pub(crate) fn codex_home(file: &File) -> Option<PathBuf> {
+    file.codex_home.clone().or_else(|| path_variable("CODEX_HOME"))
 }
 
 /// The directories that no task may write in.
@@ -321,10 +317,7 @@ fn core_config(
         max_running: file.max_running,
         prompt_limit_bytes: file.prompt_limit_bytes,
         host_limits: retirement::Limits::default(),
-        on_host_loss: match file.on_host_loss {
-            config::OnHostLoss::Ask => OnHostLoss::Ask,
-            config::OnHostLoss::Resume => OnHostLoss::Resume,
-        },
+        on_host_loss: file.on_host_loss,
         skills: hosting.skills.clone(),
         developer_instructions: instructions.join("\n\n"),
         approvals: ApprovalPolicy {

@@ -8,7 +8,7 @@ mod parser_message;
 use std::fmt;
 
 use axum::http::StatusCode;
-use codex_bridge_core::bridge;
+use codex_bridge_core::bridge::{self, DecisionOutcome, TooLate};
 use codex_bridge_core::outbox::sender::Unknown;
 use codex_bridge_core::refusal::Forbidden;
 use codex_bridge_core::refusal::Rule;
@@ -16,6 +16,7 @@ use codex_bridge_core::{store, token};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::amount::rfc3339;
 pub use code::{Code, Exit};
 pub use parser_message::parser_message;
 
@@ -144,6 +145,9 @@ impl From<bridge::Error> for Failure {
                     "write targets as in webhook:ci?on=completed,failed; docs/notifications.md lists them",
                 );
             }
+            Error::TooLate(late) => {
+                return Self::new(late_code(late.0.outcome), message).hint(late_hint(&late));
+            }
             Error::UnknownDecision(_) => Code::UnknownDecision,
             Error::DigestMissing | Error::NotShown(_) => Code::DigestMissing,
             Error::UnknownTask(_) => Code::UnknownTask,
@@ -155,6 +159,7 @@ impl From<bridge::Error> for Failure {
             Error::AnotherRequest(_) => Code::DigestMismatch,
             Error::BadAnswers(_) => Code::BadAnswers,
             Error::WrongState { .. } => Code::WrongState,
+            Error::NotSteered(_) => Code::NotSteered,
             Error::Refused(_) => Code::Refused,
             Error::EmptyPrompt => Code::EmptyPrompt,
             Error::BadRequestName(_) => Code::BadCall,
@@ -195,6 +200,21 @@ impl From<Rule> for Code {
             Rule::UnknownApprovalPolicy => Self::UnknownApprovalPolicy,
         }
     }
+}
+
+fn late_code(outcome: DecisionOutcome) -> Code {
+    match outcome {
+        DecisionOutcome::Expired => Code::Expired,
+        DecisionOutcome::Orphaned => Code::Orphaned,
+        DecisionOutcome::AlreadyResolved | DecisionOutcome::Resolved | DecisionOutcome::Sent => {
+            Code::AlreadyResolved
+        }
+    }
+}
+
+fn late_hint(TooLate(report): &TooLate) -> String {
+    let decided = report.decided_at.map(|at| format!("it was decided at {}; ", rfc3339(at)));
+    format!("{}the task lists its pending requests", decided.unwrap_or_default())
 }
 
 /// Lists the configured targets.

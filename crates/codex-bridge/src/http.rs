@@ -15,7 +15,6 @@ mod metrics;
 mod news;
 mod openapi;
 pub mod origin;
-mod page;
 pub mod problem;
 mod readiness;
 pub mod requests;
@@ -33,12 +32,13 @@ mod trust;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::Json;
-use axum::Router;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, Request, State};
+use axum::extract::rejection::ExtensionRejection;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequestParts, MatchedPath, Request, State};
 use axum::http::HeaderValue;
+use axum::http::request::Parts;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json, Router};
 use codex_bridge_core::desk::{Caller, Desk};
 use codex_bridge_core::token::Role;
 use codex_bridge_core::trust::TrustedRoots;
@@ -147,6 +147,21 @@ impl App {
     pub async fn shutting_down(&self) {
         // An error is impossible: `self` holds the sender.
         self.shutdown.subscribe().wait_for(|shutdown| *shutdown != Shutdown::No).await.ok();
+    }
+}
+
+/// The state, and the caller that a layer outside has authenticated.
+pub struct Call {
+    app: App,
+    caller: Caller,
+}
+
+impl FromRequestParts<App> for Call {
+    type Rejection = ExtensionRejection;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ExtensionRejection> {
+        let Extension(caller) = Extension::from_request_parts(parts, app).await?;
+        Ok(Self { app: app.clone(), caller })
     }
 }
 

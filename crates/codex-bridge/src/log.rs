@@ -16,7 +16,7 @@ use codex_bridge_core::telemetry;
 use redact::Redactor;
 use serde::{Deserialize, Deserializer, de};
 use tracing::{Level, warn};
-use tracing_subscriber::filter::{EnvFilter, FilterExt, LevelFilter, filter_fn};
+use tracing_subscriber::filter::{FilterExt, LevelFilter, ParseError, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
@@ -25,7 +25,6 @@ use otlp::Exporter;
 use queue::Queue;
 use redacted::Lines;
 
-/// The default filter.
 const DEFAULT_FILTER: &str = "info";
 /// The MCP library. It logs each call with its arguments, prompts included, so levels below a warning need a filter that
 /// names it.
@@ -83,7 +82,7 @@ impl Drop for Log {
 pub fn start(settings: &Settings, redactor: &Redactor, file: Option<PathBuf>) -> Log {
     let from_variable = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
     let configured = settings.filter.as_deref().unwrap_or(DEFAULT_FILTER);
-    let filter_error = from_variable.as_ref().and_then(|text| EnvFilter::try_new(text).err());
+    let filter_error = from_variable.as_ref().and_then(|text| targets(text).err());
     let filter = from_variable.as_deref().filter(|_| filter_error.is_none()).unwrap_or(configured);
     let queue = Queue::open(settings.format, file::Stderr { log: file });
     let lines = Lines::new(settings.format, redactor.clone(), {
@@ -114,6 +113,14 @@ impl Settings {
     }
 }
 
+/// A filter: a level for all, and levels for parts of the program. Where no level is for all, errors are logged. (An
+/// `EnvFilter` could also choose by the fields of a line, for four more crates.)
+fn targets(filter: &str) -> Result<Targets, ParseError> {
+    let targets: Targets = filter.parse()?;
+    let default = targets.default_level().unwrap_or(LevelFilter::ERROR);
+    Ok(targets.with_default(default))
+}
+
 /// The layer that writes lines. It ignores spans for the collector.
 fn line_layer<W>(format: Format, filter: &str, lines: Lines<W>) -> Box<dyn Layer<Registry> + Send + Sync>
 where
@@ -126,7 +133,7 @@ where
         _ => true,
     });
     // Without a level hint every event would be formatted, whatever its level.
-    let filter = EnvFilter::new(filter).and(is_logged.with_max_level_hint(LevelFilter::TRACE));
+    let filter = targets(filter).unwrap_or_default().and(is_logged.with_max_level_hint(LevelFilter::TRACE));
     // Reporting a closed stderr on stderr would panic.
     let layer = fmt::layer().with_ansi(false).log_internal_errors(false).with_writer(lines);
     match format {
@@ -145,7 +152,7 @@ where
 
 fn filter<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(value)?;
-    match EnvFilter::try_new(&text) {
+    match targets(&text) {
         Ok(_) => Ok(Some(text)),
         Err(error) => Err(de::Error::custom(format!("{text:?} is not a filter: {error}"))),
     }

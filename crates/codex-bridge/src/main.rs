@@ -15,6 +15,7 @@ mod daemon;
 mod failure;
 mod follow;
 mod http;
+mod lock_file;
 mod log;
 mod mcp;
 mod output;

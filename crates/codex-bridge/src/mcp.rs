@@ -20,6 +20,8 @@ mod turn;
 
 use std::sync::Arc;
 
+use codex_bridge_core::Caller;
+use codex_bridge_core::desk::Verb;
 use codex_bridge_core::token::Role;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -54,11 +56,6 @@ pub async fn serve_stdio(client: Client, role: Role) -> Result<(), Failure> {
     }
 }
 
-fn may_not_decide() -> Failure {
-    Failure::new(Code::Forbidden, "this caller may not decide requests of Codex")
-        .hint("a person decides with `codex-bridge approve`, on the web page or in a chat")
-}
-
 /// The server. Clones are cheap; every session and every request gets one.
 #[derive(Clone)]
 struct Server {
@@ -78,7 +75,8 @@ impl Server {
     fn access(&self, context: &RequestContext<RoleServer>) -> Result<Access, ErrorData> {
         match &self.backend {
             Backend::Socket(client, role) => {
-                Ok(Access::by_socket(Arc::clone(client), *role >= Role::Approver))
+                let may_decide = Caller::owner().delegate(*role).may(Verb::Decide).is_ok();
+                Ok(Access::by_socket(Arc::clone(client), may_decide))
             }
             Backend::InProcess(app) => http::access(app, context),
         }

@@ -3,7 +3,6 @@
 //! The path of a unix socket has at most 107 bytes. If the state directory's path is too long, the sockets are in a short
 //! directory elsewhere, whose path is stored in the state directory.
 
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -142,9 +141,8 @@ impl Paths {
 
 /// An XDG base directory: the variable if it is set, else below the home.
 fn xdg(variable: &str, below_home: &str, flag: &str) -> Result<PathBuf, Failure> {
-    let set = std::env::var_os(variable).filter(|dir: &OsString| !dir.is_empty());
-    match (set, std::env::home_dir().filter(|home| !home.as_os_str().is_empty())) {
-        (Some(dir), _) => Ok(PathBuf::from(dir)),
+    match (path_variable(variable), std::env::home_dir().filter(|home| !home.as_os_str().is_empty())) {
+        (Some(dir), _) => Ok(dir),
         (None, Some(home)) => Ok(home.join(below_home)),
         (None, None) => Err(Failure::new(Code::NoHome, format!("neither HOME nor {variable} is set"))
             .hint(format!("set one of them, or use {flag}"))),
@@ -196,6 +194,11 @@ pub fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
         }
         _ => Failure::new(Code::Io, message),
     }
+}
+
+/// A path in a variable of our own environment; none if the variable is empty.
+pub fn path_variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// A variable of our own environment.

@@ -20,8 +20,6 @@ use crate::failure::{Code, Failure};
 
 pub use codex_wire::host::origin::Provenance;
 
-const STARTED_BY_CODEX: &str = "the calling process was started by Codex";
-
 /// The provenance of the process that connected, or why it may not use the socket.
 #[derive(Debug, Clone)]
 pub struct SocketCaller(Result<Provenance, Failure>);
@@ -45,7 +43,7 @@ impl SocketCaller {
 
 /// Why a process below a host may not use the daemon.
 pub fn started_by_codex() -> Failure {
-    refused(STARTED_BY_CODEX)
+    refused("the calling process was started by Codex")
 }
 
 /// Why a process that may come from a host may not use the daemon.
@@ -72,10 +70,7 @@ fn provenance(peer: &peer::Peer, origins: impl FnOnce() -> Vec<Origin>) -> Resul
         return Ok(Provenance::FromHost);
     }
     let suspect = Suspect { lineage: &lineage, audit_session: process::audit_session(pid) };
-    match origin::provenance(suspect, &origins()) {
-        Provenance::Unknown => Err(of_unknown_origin()),
-        known => Ok(known),
-    }
+    Ok(origin::provenance(suspect, &origins()))
 }
 
 /// Whether a process or one of its ancestors carries a host's mark. The keeper carries the mark too and adopts its

@@ -1,7 +1,7 @@
 //! Translates a line of a task's log into words and parts. The terminal, the web page, MCP and chats only draw them.
 
 use codex_bridge_core::event::{Line, RequestClosed, RequestDecided, Steered, TerminalInput, TurnStarted};
-use codex_bridge_core::request::RequestState;
+use codex_bridge_core::request::{DecisionWord, RequestState};
 use codex_bridge_core::task::Status;
 use codex_session::tool_display::{ToolCompleted, ToolStarted};
 use codex_session::turn::Closing;
@@ -175,25 +175,11 @@ fn outcome(closed: &RequestClosed) -> String {
         RequestState::Expired => "declined: nobody answered in time".to_owned(),
         RequestState::AnsweredElsewhere => "answered elsewhere".to_owned(),
         RequestState::Open | RequestState::Decided | RequestState::Resolved => {
-            let decision = past_tense(closed.decision.as_deref().unwrap_or_default());
+            let decision = closed.decision.as_ref().map_or("answered", DecisionWord::past_tense);
             by.map_or_else(|| decision.to_owned(), |by| format!("{decision} by {by}"))
         }
     };
     plain(&outcome).into_owned()
-}
-
-/// A decision in the past tense.
-pub fn past_tense(decision: &str) -> &str {
-    match decision {
-        "accept" => "accepted",
-        "acceptForSession" => "accepted for this session",
-        "acceptAlways" => "accepted for good",
-        "grant" => "granted",
-        "decline" => "declined",
-        "cancel" => "declined, and the turn ended",
-        "answers" | "form" | "" => "answered",
-        other => other,
-    }
 }
 
 /// A request that the operator's settings declined, with the reason. Accepted requests show up as the commands that ran.

@@ -14,10 +14,10 @@ pub mod words;
 
 use codex_bridge_core::bridge::{DecisionOutcome, DecisionReport, LiveKind};
 use codex_bridge_core::event::{self, Line};
+use codex_bridge_core::request::DecisionWord;
 use codex_bridge_core::store;
 use codex_bridge_core::task::Status;
 use codex_bridge_core::token::{self, Role};
-use codex_session::SteerOutcome;
 use codex_wire::host::Host as RunningHost;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,8 +27,8 @@ use crate::amount::rfc3339 as time;
 pub use channel::{Channel, ChannelLog, Knock, Message, Reached};
 pub use delivery::{Delivery, Tried};
 pub use request::{
-    ChangeKind, Choice, Detail, Field, FieldKind, Question, QuestionOption, Request, Revealed, WholeChanges,
-    diff_of,
+    ChangeKind, Choice, Detail, Field, FieldKind, Question, QuestionOption, Request, RequestKind, Revealed,
+    WholeChanges, diff_of,
 };
 
 pub use task::{AskedTurn, Diff, ShortTask, Task, TaskNews, TaskResult, Turn, Usage, no_result_yet};
@@ -105,34 +105,45 @@ pub struct Live {
     pub left_out_bytes: Option<usize>,
 }
 
-/// The outcome of a decision.
+/// The outcome of a decision that counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decided {
     /// The task.
     pub task_id: String,
     /// The request.
     pub request_id: String,
-    /// The decision that counts: the first one.
-    pub decision: Option<String>,
-    /// `resolved`, `sent`, `already_resolved`, `expired` or `orphaned`.
-    pub outcome: String,
-    /// Who made the decision that counts.
+    /// The decision.
+    #[schemars(with = "Option<String>")]
+    pub decision: Option<DecisionWord>,
+    /// `resolved` (Codex took it) or `sent` (Codex has not confirmed it yet).
+    #[schemars(with = "String")]
+    pub outcome: DecisionOutcome,
+    /// Who decided.
     pub decided_by: Option<String>,
-    /// The time of that decision.
+    /// The time of the decision.
     pub decided_at: Option<String>,
 }
 
-/// The outcome of a steer or an interrupt.
+/// The outcome of a steer or an interrupt that was carried out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// Steer: `accepted`, `no_active_turn`, `wrong_turn`, `not_steerable` or `failed`. Interrupt: `interrupted`, or
-    /// `ended_first` if the turn had ended before.
-    pub outcome: String,
-    /// The reason of a failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
+    /// Steer: `accepted`. Interrupt: `interrupted`, or `ended_first` if the turn had ended before.
+    #[schemars(with = "String")]
+    pub outcome: OutcomeWord,
     /// The task afterwards.
     pub task: Task,
+}
+
+/// The outcome of a steer or an interrupt in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeWord {
+    /// The text was added.
+    Accepted,
+    /// The turn was interrupted.
+    Interrupted,
+    /// The turn had ended before.
+    EndedFirst,
 }
 
 /// A line of the audit log: who decided or commanded what.
@@ -324,37 +335,16 @@ impl From<DecisionReport> for Decided {
             task_id: report.task_id.0,
             request_id: report.request_id.0,
             decision: report.decision,
-            outcome: decision_outcome(report.outcome).to_owned(),
+            outcome: report.outcome,
             decided_by: report.decided_by,
             decided_at: report.decided_at.map(time),
         }
     }
 }
 
-fn decision_outcome(outcome: DecisionOutcome) -> &'static str {
-    match outcome {
-        DecisionOutcome::Resolved => "resolved",
-        DecisionOutcome::Sent => "sent",
-        DecisionOutcome::AlreadyResolved => "already_resolved",
-        DecisionOutcome::Expired => "expired",
-        DecisionOutcome::Orphaned => "orphaned",
-    }
-}
-
-/// The outcome of a steer in one word, and the reason of a failure.
-pub fn steer_outcome(outcome: SteerOutcome) -> (&'static str, Option<String>) {
-    match outcome {
-        SteerOutcome::Accepted => ("accepted", None),
-        SteerOutcome::NoActiveTurn => ("no_active_turn", None),
-        SteerOutcome::WrongTurn => ("wrong_turn", None),
-        SteerOutcome::NotSteerable => ("not_steerable", None),
-        SteerOutcome::Failed(message) => ("failed", Some(message)),
-    }
-}
-
 /// The outcome of an interrupt in one word.
-pub fn interrupt_outcome(status: Status) -> &'static str {
-    if status == Status::Cancelled { "interrupted" } else { "ended_first" }
+pub fn interrupt_outcome(status: Status) -> OutcomeWord {
+    if status == Status::Cancelled { OutcomeWord::Interrupted } else { OutcomeWord::EndedFirst }
 }
 
 impl Token {

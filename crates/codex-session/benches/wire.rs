@@ -123,7 +123,7 @@ fn read(line: &str) -> (Option<ThreadId>, Option<TurnId>, Event) {
     let envelope = Envelope::parse(line.as_bytes()).unwrap();
     let thread_id = envelope.route.thread_id.as_deref().map(ThreadId::from);
     let turn_id = envelope.route.turn_id.as_deref().map(TurnId::from);
-    let event = Event::parse_line(&envelope.method.unwrap(), line.as_bytes());
+    let event = Event::parse(&envelope.method.unwrap(), line.as_bytes());
     (thread_id, turn_id, event)
 }
 

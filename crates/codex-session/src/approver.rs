@@ -4,7 +4,7 @@
 use std::future::Future;
 
 use codex_wire::answer::Answer;
-use codex_wire::request::{DynamicToolCall, ServerRequest, TokenRefresh};
+use codex_wire::request::{DynamicToolCall, ServerRequest};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -33,16 +33,6 @@ pub trait Approver: Send + Sync + 'static {
     /// none.
     fn call_tool(&self, call: DynamicToolCall) -> BoxFuture<'static, Answer> {
         std::future::ready(Answer::fail_closed(&ServerRequest::ToolCall(call))).boxed()
-    }
-
-    /// Returns fresh ChatGPT tokens ([`Answer::Tokens`]), for programs that manage the login themselves.
-    fn refresh_tokens(&self, refresh: TokenRefresh) -> BoxFuture<'static, Answer> {
-        std::future::ready(Answer::fail_closed(&ServerRequest::RefreshTokens(refresh))).boxed()
-    }
-
-    /// Returns an attestation ([`Answer::Attestation`]), for programs that have offered attestations to Codex.
-    fn attest(&self) -> BoxFuture<'static, Answer> {
-        std::future::ready(Answer::fail_closed(&ServerRequest::Attestation)).boxed()
     }
 }
 

@@ -306,13 +306,9 @@ impl Ask {
             ServerRequest::Permissions(it) => draft.permissions(it),
             ServerRequest::UserInput(it) => draft.questions(it),
             ServerRequest::Elicitation(it) => draft.elicitation(it),
-            ServerRequest::LegacyCommand(it) => draft.legacy_command(it),
-            ServerRequest::LegacyPatch(it) => draft.legacy_patch(it),
-            ServerRequest::ToolCall(_)
-            | ServerRequest::RefreshTokens(_)
-            | ServerRequest::Attestation
-            | ServerRequest::CurrentTime
-            | ServerRequest::Unknown { .. } => return None,
+            ServerRequest::ToolCall(_) | ServerRequest::CurrentTime | ServerRequest::Unknown { .. } => {
+                return None;
+            }
         };
         let call_id = match request {
             ServerRequest::Command(it) => Some(command_call_id(&it.item_id)),
@@ -336,6 +332,11 @@ impl Ask {
         matches!(self.kind, Kind::Questions | Kind::Form)
     }
 
+    /// Whether a field of its form has a default, which is sent unless something else is given.
+    pub fn has_defaults(&self) -> bool {
+        self.fields.iter().any(|field| field.default.is_some())
+    }
+
     /// Whether at least one of the answers is a secret.
     pub fn asks_for_secret(&self) -> bool {
         self.questions.iter().any(|question| question.is_secret)
@@ -354,6 +355,11 @@ impl Ask {
     /// The text of the detail with this label.
     pub fn detail(&self, label: &Label) -> Option<&str> {
         self.details.iter().find(|detail| detail.label == *label).map(|detail| detail.text.as_str())
+    }
+
+    /// The field of the form with this name.
+    pub fn field(&self, name: &str) -> Option<&ShownField> {
+        self.fields.iter().find(|field| field.name == name)
     }
 
     /// Hides the secrets that had to be shown. If the result is unreadable, everything is removed.
@@ -460,7 +466,8 @@ impl ShownChange {
 }
 
 impl ShownQuestion {
-    fn lines(&self, number: usize) -> Vec<String> {
+    /// The question with its number, and its options.
+    pub fn lines(&self, number: usize) -> Vec<String> {
         let secret = if self.is_secret { " (secret: the answer is neither stored nor shown)" } else { "" };
         let mut lines: Vec<String> = self.text.split('\n').map(|line| format!("   {line}")).collect();
         if let Some(first) = lines.first_mut() {

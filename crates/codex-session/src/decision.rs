@@ -120,7 +120,6 @@ pub fn answer(request: &ServerRequest, decision: &Decision, allow_permanent_rule
             }
         }
         ServerRequest::FileChange(_) => Answer::FileChange(verdict(decision)),
-        ServerRequest::LegacyCommand(_) | ServerRequest::LegacyPatch(_) => Answer::Legacy(verdict(decision)),
         ServerRequest::Permissions(asked) => grant(asked, decision),
         ServerRequest::UserInput(asked) => match decision {
             Decision::Answers(answers) => Answer::UserInput(by_own_ids(asked, answers)),
@@ -138,11 +137,9 @@ pub fn answer(request: &ServerRequest, decision: &Decision, allow_permanent_rule
             let for_session = *decision == Decision::AcceptForSession && asked.is_tool_approval();
             Answer::Elicitation { action, content, meta: for_session.then(|| json!({"persist": "session"})) }
         }
-        ServerRequest::ToolCall(_)
-        | ServerRequest::RefreshTokens(_)
-        | ServerRequest::Attestation
-        | ServerRequest::CurrentTime
-        | ServerRequest::Unknown { .. } => Answer::fail_closed(request),
+        ServerRequest::ToolCall(_) | ServerRequest::CurrentTime | ServerRequest::Unknown { .. } => {
+            Answer::fail_closed(request)
+        }
     }
 }
 

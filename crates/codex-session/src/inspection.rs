@@ -71,16 +71,10 @@ impl Inspection {
     /// Whether this kind of request is inspected.
     pub fn is_needed(request: &ServerRequest) -> bool {
         match request {
-            ServerRequest::Command(_)
-            | ServerRequest::LegacyCommand(_)
-            | ServerRequest::FileChange(_)
-            | ServerRequest::LegacyPatch(_)
-            | ServerRequest::Permissions(_) => true,
+            ServerRequest::Command(_) | ServerRequest::FileChange(_) | ServerRequest::Permissions(_) => true,
             ServerRequest::UserInput(_)
             | ServerRequest::Elicitation(_)
             | ServerRequest::ToolCall(_)
-            | ServerRequest::RefreshTokens(_)
-            | ServerRequest::Attestation
             | ServerRequest::CurrentTime
             | ServerRequest::Unknown { .. } => false,
         }
@@ -94,12 +88,10 @@ impl Inspection {
     ) -> Source {
         Source::Request(match request {
             ServerRequest::Command(command) => return of_command(command),
-            ServerRequest::LegacyCommand(command) => return Source::Call(command.call_id.clone()),
             ServerRequest::FileChange(asked) => {
                 let changes = patch.map(|patch| patch.changes.as_slice()).unwrap_or_default();
                 of_patch(changes, asked.grant_root.is_some(), dirs)
             }
-            ServerRequest::LegacyPatch(asked) => of_patch(&asked.changes(), asked.grant_root.is_some(), dirs),
             ServerRequest::Permissions(_) => Escalation::Asked.into(),
             // Not inspected: see `is_needed`.
             _ => Self::default(),

@@ -54,12 +54,8 @@ impl ApprovalPolicy {
                 let declines = self.escalations == Escalations::Decline;
                 declines.then(|| (Decision::Decline, why_declined(request, inspection)))
             }
-            ServerRequest::Command(_) | ServerRequest::LegacyCommand(_) if self.accept_commands => {
-                accepted("commands")
-            }
-            ServerRequest::FileChange(_) | ServerRequest::LegacyPatch(_) if self.accept_file_changes => {
-                accepted("file changes")
-            }
+            ServerRequest::Command(_) if self.accept_commands => accepted("commands"),
+            ServerRequest::FileChange(_) if self.accept_file_changes => accepted("file changes"),
             ServerRequest::Elicitation(asked) => self.on_elicitation(asked),
             _ => None,
         }
@@ -83,16 +79,14 @@ fn why_declined(request: &ServerRequest, inspection: &Inspection) -> String {
         ServerRequest::Command(command) if command.is_input() => {
             "input to a command that has left the sandbox is declined"
         }
-        ServerRequest::Command(_) | ServerRequest::LegacyCommand(_) if is_unknown => {
+        ServerRequest::Command(_) if is_unknown => {
             "it is unknown whether the command asks to leave the sandbox, and such commands are declined"
         }
-        ServerRequest::Command(_) | ServerRequest::LegacyCommand(_) => {
-            "commands that ask to leave the sandbox are declined"
-        }
-        ServerRequest::FileChange(_) | ServerRequest::LegacyPatch(_) if is_unknown => {
+        ServerRequest::Command(_) => "commands that ask to leave the sandbox are declined",
+        ServerRequest::FileChange(_) if is_unknown => {
             "it is unknown which files would change, and changes outside the task's directory are declined"
         }
-        ServerRequest::FileChange(_) | ServerRequest::LegacyPatch(_) => {
+        ServerRequest::FileChange(_) => {
             "changes outside the task's directory, and of .git, .codex and .agents, are declined"
         }
         _ => "requests for a wider sandbox are declined",

@@ -10,7 +10,6 @@ pub(crate) mod tool;
 
 use std::collections::HashSet;
 
-use codex_wire::event::Event;
 use codex_wire::item::{AgentMessage, Item, Phase, Reasoning, UserMessage};
 use redact::Redactor;
 use serde::Serialize;
@@ -36,19 +35,6 @@ pub struct Projector {
     projection: Projection,
 }
 
-/// What one completed item adds.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Projected<'a> {
-    /// The new messages: none, one, or a tool call and its result.
-    pub messages: &'a [Message],
-    /// Whether the model used a tool.
-    pub is_tool_iteration: bool,
-    /// The final text of the turn, if this item changed it.
-    pub final_text: Option<&'a str>,
-    /// The item itself, if it is no chat message.
-    pub opaque: Option<&'a Opaque>,
-}
-
 /// The projection of the items of a turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Projection {
@@ -62,7 +48,11 @@ pub struct Projection {
     pub compacted: bool,
     /// Items that are no chat messages, in order.
     pub opaque: Vec<Opaque>,
-    side_effects: Vec<String>,
+    /// The side effects of the turn that were seen, for a turn whose outcome is unknown. One line each:
+    /// `ran: touch x (exit 0)`, `changed: a.txt (add)`, `called: mcp.server.tool`, `may have run: make`.
+    ///
+    /// Neither redacted nor cut: redact them before showing.
+    pub side_effects: Vec<String>,
 }
 
 /// An item that is no chat message: a plan, a web search, an item type of a later Codex.
@@ -127,18 +117,6 @@ impl Projector {
         self.echoes.push(echo);
     }
 
-    /// Processes an event of the turn. Only completed items give messages.
-    pub fn observe(&mut self, event: &Event) -> Projected<'_> {
-        match event {
-            Event::ItemCompleted(item) => self.complete(item),
-            Event::ItemStarted(item) => {
-                self.start(item);
-                Projected::default()
-            }
-            _ => Projected::default(),
-        }
-    }
-
     /// Processes an item that began. It gives no message, but counts as a possible side effect.
     pub fn start(&mut self, item: &Item) {
         if item.id().is_some_and(|id| self.seen.contains(&(item.type_name().to_owned(), id.to_owned()))) {
@@ -151,19 +129,13 @@ impl Projector {
         }
     }
 
-    /// Processes a completed item. A repeated item adds nothing.
-    pub fn complete(&mut self, item: &Item) -> Projected<'_> {
-        let messages_before = self.projection.messages.len();
-        let opaque_before = self.projection.opaque.len();
+    /// Processes a completed item. A repeated item adds nothing. Returns whether it was a new tool call.
+    pub fn complete(&mut self, item: &Item) -> bool {
         let tools_before = self.projection.tool_iterations;
-        let is_final_text = self.is_new(item) && self.project(item);
-        let projection = &self.projection;
-        Projected {
-            messages: &projection.messages[messages_before..],
-            is_tool_iteration: projection.tool_iterations > tools_before,
-            final_text: projection.final_text.as_deref().filter(|_| is_final_text),
-            opaque: projection.opaque.get(opaque_before),
+        if self.is_new(item) {
+            self.project(item);
         }
+        self.projection.tool_iterations > tools_before
     }
 
     /// The final projection.
@@ -177,39 +149,34 @@ impl Projector {
         item.id().is_none_or(|id| self.seen.insert((item.type_name().to_owned(), id.to_owned())))
     }
 
-    /// Adds an item; returns whether it set the final text.
-    fn project(&mut self, item: &Item) -> bool {
+    fn project(&mut self, item: &Item) {
         match item {
-            Item::AgentMessage(message) => return self.agent_message(message),
+            Item::AgentMessage(message) => self.agent_message(message),
             Item::Reasoning(reasoning) => self.stash(reasoning),
             Item::UserMessage(message) => self.user_message(item, message),
             Item::ContextCompaction(_) => self.projection.compacted = true,
             Item::CommandExecution(_)
             | Item::FileChange(_)
             | Item::McpToolCall(_)
-            | Item::DynamicToolCall(_) => {
-                self.tool(item);
-            }
+            | Item::DynamicToolCall(_) => self.tool(item),
             Item::WebSearch(_) | Item::Plan(_) | Item::Other(_) => self.keep(item),
         }
-        false
     }
 
-    fn agent_message(&mut self, message: &AgentMessage) -> bool {
+    fn agent_message(&mut self, message: &AgentMessage) {
         if message.text.trim().is_empty() {
-            return false;
+            return;
         }
         let reasoning = self.take_reasoning();
         self.projection.messages.push(Message::assistant(message.text.clone(), reasoning));
         let is_final_answer = message.phase == Some(Phase::FinalAnswer);
         if self.has_final_answer && !is_final_answer {
-            return false;
+            return;
         }
         // Also between two final answers the last one counts: codex 0.166 leaves the cut-off message of a
         // disconnected stream in the turn, completed, before the one of the retry.
         self.has_final_answer = is_final_answer;
         self.projection.final_text = Some(message.text.clone());
-        true
     }
 
     fn stash(&mut self, reasoning: &Reasoning) {
@@ -250,16 +217,6 @@ impl Projector {
 
     fn keep(&mut self, item: &Item) {
         self.projection.opaque.push(Opaque { type_name: item.type_name().to_owned(), item: item.clone() });
-    }
-}
-
-impl Projection {
-    /// The side effects of the turn that were seen, for a turn whose outcome is unknown. One line each:
-    /// `ran: touch x (exit 0)`, `changed: a.txt (add)`, `called: mcp.server.tool`, `may have run: make`.
-    ///
-    /// Neither redacted nor cut: redact them before showing.
-    pub fn side_effects(&self) -> &[String] {
-        &self.side_effects
     }
 }
 

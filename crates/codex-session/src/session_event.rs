@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use codex_wire::event::{Delta, DeltaKind, Event};
-use codex_wire::item::{Item, UserMessage};
+use codex_wire::item::Item;
 use codex_wire::thread::TokenUsage;
 use codex_wire::{ThreadId, TurnId};
 use redact::Redactor;
@@ -118,7 +118,7 @@ pub struct EventWriter {
 impl EventWriter {
     /// A writer for the turn with this id. Tools of `own_servers` are shown without a prefix.
     pub fn new(turn_seed: &str, own_servers: Vec<String>, redactor: Redactor) -> Self {
-        let options = Options { own_servers, redactor: redactor.clone(), ..Options::default() };
+        let options = Options { own_servers, redactor: redactor.clone() };
         Self { redactor, display: ToolDisplay::new(turn_seed, options), streams: HashMap::new() }
     }
 
@@ -158,7 +158,7 @@ impl EventWriter {
         match event {
             Event::TurnStarted(turn) => out.push(SessionEvent::TurnStarted { turn_id: turn.id.clone() }),
             Event::ItemCompleted(Item::UserMessage(said)) => {
-                let (item_id, text) = (said.id.clone(), self.redacted(&words_of(said)));
+                let (item_id, text) = (said.id.clone(), self.redacted(&said.text()));
                 out.extend(said.client_id.clone().map(|client_id| SessionEvent::Heard {
                     item_id,
                     client_id,
@@ -229,12 +229,6 @@ impl EventWriter {
     fn redacted(&self, text: &str) -> String {
         self.redactor.redact(text).into_owned()
     }
-}
-
-/// The text parts of a message to Codex.
-fn words_of(said: &UserMessage) -> String {
-    let texts = said.content.iter().filter_map(|part| part["text"].as_str());
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 fn piece(item_id: &str, kind: DeltaKind, text: String) -> SessionEvent {

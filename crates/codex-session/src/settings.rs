@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use codex_wire::call::ThreadSettings;
-use codex_wire::confinement::{Access, Confinement, ProjectTrust};
+pub use codex_wire::confinement::Sandbox;
+use codex_wire::confinement::{Confinement, ProjectTrust};
 use codex_wire::reason;
 use codex_wire::user_config::UserConfig;
 use redact::Redactor;
@@ -167,7 +168,7 @@ impl SessionConfig {
         let variables = self.command_variables.iter().cloned();
         Ok(Confinement {
             cwd: text(&cwd),
-            access: self.sandbox.access(),
+            sandbox: self.sandbox,
             network: self.network,
             writable_roots: writable_roots.iter().map(|path| text(path)).collect(),
             denied: denied.iter().filter(|path| !is_missing(path)).map(|path| text(path)).collect(),
@@ -235,37 +236,6 @@ fn real_path(path: &Path) -> PathBuf {
 
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-/// The sandbox of commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sandbox {
-    /// Read everything, write nothing.
-    ReadOnly,
-    /// Write below the working directory.
-    WorkspaceWrite,
-    /// No sandbox. For operators only.
-    DangerFullAccess,
-}
-
-impl Sandbox {
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadOnly => "read-only",
-            Self::WorkspaceWrite => "workspace-write",
-            Self::DangerFullAccess => "danger-full-access",
-        }
-    }
-
-    fn access(self) -> Access {
-        match self {
-            Self::ReadOnly => Access::Read,
-            Self::WorkspaceWrite => Access::Workspace,
-            Self::DangerFullAccess => Access::Everything,
-        }
-    }
 }
 
 /// When Codex asks before it acts.

@@ -29,20 +29,8 @@ const UNFINISHED: &str = "[unfinished]\nthe turn ended before a result came";
 pub struct Options {
     /// Our own MCP servers: their tools are shown without a prefix.
     pub own_servers: Vec<String>,
-    /// Whether finished agent messages are shown while the turn runs.
-    pub interim: Interim,
     /// Hides secrets in texts that have to be cut. Other texts stay unchanged.
     pub redactor: Redactor,
-}
-
-/// Whether finished agent messages are shown while the turn runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Interim {
-    /// Shown.
-    #[default]
-    Shown,
-    /// Hidden; the answer comes with the turn's result.
-    Hidden,
 }
 
 /// One thing to show.
@@ -238,7 +226,7 @@ impl ToolDisplay {
     }
 
     fn message(&mut self, message: &AgentMessage) -> Option<Display> {
-        if self.options.interim == Interim::Hidden || message.text.trim().is_empty() {
+        if message.text.trim().is_empty() {
             return None;
         }
         let is_new = message.id.as_ref().is_none_or(|id| self.done.insert(format!("message {id}")));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use codex_wire::Epoch;
 use codex_wire::call::{ThreadSettings, ThreadStart, TurnStart, UserInput};
-use codex_wire::confinement::{Access, Confinement, ProjectTrust};
+use codex_wire::confinement::{Confinement, ProjectTrust, Sandbox};
 use codex_wire::connection::{Connection, Handshake};
 use codex_wire::os::process;
 use codex_wire::peer::{Delivery, Inbox, inbox};
@@ -108,7 +108,7 @@ fn confined(home: &Home) -> ThreadSettings {
     let codex_home = text(home.codex_home());
     let bounds = Confinement {
         cwd: text(home.workspace()),
-        access: Access::Workspace,
+        sandbox: Sandbox::WorkspaceWrite,
         network: false,
         writable_roots: [].into(),
         // What is missing is not named to Codex, as in a task.

@@ -45,24 +45,8 @@ pub enum Answer {
         /// Whether the tool worked.
         success: bool,
     },
-    /// To a token refresh.
-    Tokens {
-        /// The new token.
-        access_token: String,
-        /// Its account.
-        account_id: String,
-        /// Its plan, if known.
-        plan: Option<String>,
-    },
-    /// To an attestation request.
-    Attestation {
-        /// The token.
-        token: String,
-    },
     /// To `currentTime/read`: seconds since 1970, UTC.
     CurrentTime,
-    /// To the two legacy approvals.
-    Legacy(Verdict),
     /// A JSON-RPC error.
     Refusal {
         /// The code, such as [`METHOD_NOT_FOUND`].
@@ -155,10 +139,7 @@ impl Answer {
             },
             // An error here would fail the turn (codex 0.166).
             ServerRequest::CurrentTime => Self::CurrentTime,
-            ServerRequest::LegacyCommand(_) | ServerRequest::LegacyPatch(_) => Self::Legacy(Verdict::Decline),
-            ServerRequest::RefreshTokens(_) | ServerRequest::Attestation | ServerRequest::Unknown { .. } => {
-                Self::unknown_method(request.method())
-            }
+            ServerRequest::Unknown { method, .. } => Self::unknown_method(method),
         }
     }
 
@@ -197,23 +178,9 @@ impl Answer {
             Self::ToolCall { text, success } => {
                 json!({"contentItems": [{"type": "inputText", "text": text}], "success": success})
             }
-            Self::Tokens { access_token, account_id, plan } => json!({
-                "accessToken": access_token, "chatgptAccountId": account_id, "chatgptPlanType": plan,
-            }),
-            Self::Attestation { token } => json!({ "token": token }),
             Self::CurrentTime => json!({ "currentTimeAt": unix_seconds() }),
-            Self::Legacy(verdict) => json!({ "decision": legacy_decision(verdict) }),
             Self::Refusal { code, message } => return Err(RpcError { code, message, data: None }),
         })
-    }
-}
-
-fn legacy_decision(verdict: Verdict) -> Value {
-    match verdict {
-        Verdict::Accept => json!("approved"),
-        Verdict::AcceptForSession => json!("approved_for_session"),
-        Verdict::Decline => json!({"denied": {"rejection": "declined by the user"}}),
-        Verdict::Cancel => json!("abort"),
     }
 }
 

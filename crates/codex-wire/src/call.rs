@@ -264,13 +264,9 @@ call!(ThreadTurnsList, "thread/turns/list", Page<Turn>);
 
 /// A page of a list.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Page<T> {
     /// The entries.
     pub data: Vec<T>,
-    /// The start of the next page, if there is one.
-    #[serde(default)]
-    pub next_cursor: Option<Value>,
 }
 
 /// `thread/loaded/list`: the threads that a server holds in memory.

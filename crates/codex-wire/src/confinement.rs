@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -45,15 +46,27 @@ const NOT_THE_FIRST_SHELL: (&str, &str) = ("SHLVL", "1");
 /// A directory in which no task works.
 const NEUTRAL_DIR: &str = "/";
 
-/// How much of the disk commands may write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Nothing.
-    Read,
-    /// The directory of the thread.
-    Workspace,
-    /// Everything, with no sandbox at all.
-    Everything,
+/// The sandbox of commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sandbox {
+    /// Read everything, write nothing.
+    ReadOnly,
+    /// Write below the directory of the thread.
+    WorkspaceWrite,
+    /// No sandbox. For operators only.
+    DangerFullAccess,
+}
+
+impl Sandbox {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::WorkspaceWrite => "workspace-write",
+            Self::DangerFullAccess => "danger-full-access",
+        }
+    }
 }
 
 /// Whether Codex takes configuration, MCP servers, rules and instructions from the directory of the thread.
@@ -74,8 +87,8 @@ pub enum ProjectTrust {
 pub struct Confinement {
     /// The real path of the thread's directory. Codex compares real paths with the entries of projects.
     pub cwd: String,
-    /// How much of the disk commands may write.
-    pub access: Access,
+    /// The sandbox of commands.
+    pub sandbox: Sandbox,
     /// Whether commands reach the network.
     pub network: bool,
     /// Directories beside `cwd` that commands may write, by their real paths.
@@ -154,10 +167,10 @@ impl Confinement {
     }
 
     fn base_profile(&self) -> Option<&'static str> {
-        match self.access {
-            Access::Read => Some(":read-only"),
-            Access::Workspace => Some(":workspace"),
-            Access::Everything => None,
+        match self.sandbox {
+            Sandbox::ReadOnly => Some(":read-only"),
+            Sandbox::WorkspaceWrite => Some(":workspace"),
+            Sandbox::DangerFullAccess => None,
         }
     }
 
@@ -166,7 +179,7 @@ impl Confinement {
     fn profile(&self) -> Option<Value> {
         let base = self.base_profile()?;
         let when_writing = |paths: &BTreeSet<String>, access: &str| -> Vec<(String, Value)> {
-            let paths = paths.iter().filter(|_| self.access == Access::Workspace);
+            let paths = paths.iter().filter(|_| self.sandbox == Sandbox::WorkspaceWrite);
             paths.map(|path| (path.clone(), json!(access))).collect()
         };
         let mut filesystem: Map<String, Value> = when_writing(&self.guarded, "read").into_iter().collect();
@@ -189,7 +202,7 @@ impl Confinement {
         settings.approval_policy = Some(self.approval_policy.clone());
         settings.approvals_reviewer = Some(REVIEWER.to_owned());
         settings.permissions = self.profile_id();
-        settings.sandbox = settings.permissions.is_none().then(|| "danger-full-access".to_owned());
+        settings.sandbox = settings.permissions.is_none().then(|| self.sandbox.as_str().to_owned());
         settings.runtime_workspace_roots = Some(vec![self.cwd.clone()]);
         merge(settings.config.get_or_insert_default(), self.config());
     }
@@ -296,10 +309,10 @@ impl Confinement {
 
     /// The sandbox as Codex reports it, with every field.
     fn sandbox_echo(&self) -> Value {
-        match self.access {
-            Access::Everything => json!({"type": "dangerFullAccess"}),
-            Access::Read => json!({"type": "readOnly", "networkAccess": self.network}),
-            Access::Workspace => json!({
+        match self.sandbox {
+            Sandbox::DangerFullAccess => json!({"type": "dangerFullAccess"}),
+            Sandbox::ReadOnly => json!({"type": "readOnly", "networkAccess": self.network}),
+            Sandbox::WorkspaceWrite => json!({
                 "type": "workspaceWrite", "writableRoots": self.writable_roots, "networkAccess": self.network,
                 "excludeTmpdirEnvVar": false, "excludeSlashTmp": false,
             }),

@@ -1,6 +1,8 @@
 //! Notifications from Codex, typed where we act on them. What we do not know stays [`Event::Other`], with its
 //! line untouched beside it.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -111,171 +113,64 @@ pub const METHODS: &[&str] = &[
 ];
 
 impl Event {
-    /// Reads a notification's parameters. Known methods whose parameters cannot be read are [`Event::Other`].
-    pub fn parse(method: &str, params: Option<&RawValue>) -> Self {
-        params.and_then(|params| Self::typed(method, &Params(params.get()))).unwrap_or(Self::Other)
+    /// Reads a notification from its line. Known methods whose parameters cannot be read are [`Event::Other`].
+    pub fn parse(method: &str, line: &[u8]) -> Self {
+        let line = std::str::from_utf8(line).ok().and_then(|line| serde_json::from_str(line).ok());
+        line.and_then(|line| Self::typed(method, &line)).unwrap_or(Self::Other)
     }
 
-    /// The same from the whole line, in one go.
-    pub fn parse_line(method: &str, line: &[u8]) -> Self {
-        let line = std::str::from_utf8(line).ok();
-        line.and_then(|line| Self::typed(method, &Line(line))).unwrap_or(Self::Other)
-    }
-
-    fn typed(method: &str, source: &impl Source) -> Option<Self> {
+    fn typed(method: &str, line: &Line<'_>) -> Option<Self> {
         Some(match method {
-            "item/agentMessage/delta" => delta(DeltaKind::Message, source.read()?)?,
-            "item/commandExecution/outputDelta" => delta(DeltaKind::Output, source.read()?)?,
+            "item/agentMessage/delta" => delta(DeltaKind::Message, line)?,
+            "item/commandExecution/outputDelta" => delta(DeltaKind::Output, line)?,
             "item/reasoning/textDelta" | "item/reasoning/summaryTextDelta" | "item/reasoning/delta" => {
-                delta(DeltaKind::Reasoning, source.read()?)?
+                delta(DeltaKind::Reasoning, line)?
             }
             "item/commandExecution/terminalInteraction" => {
-                let typed: WithStdin = source.read()?;
-                Self::TerminalInput { item_id: typed.item_id, text: typed.stdin }
+                Self::TerminalInput { item_id: line.param("itemId")?, text: line.param("stdin")? }
             }
-            "item/started" => Self::ItemStarted(source.read::<WithItem>()?.item),
-            "item/completed" => Self::ItemCompleted(source.read::<WithItem>()?.item),
-            "turn/started" => Self::TurnStarted(source.read::<WithTurn>()?.turn),
-            "turn/completed" => Self::TurnCompleted(source.read::<WithTurn>()?.turn),
-            "thread/started" => Self::ThreadStarted(source.read::<WithThread>()?.thread),
-            "thread/status/changed" => Self::ThreadStatus(source.read::<WithStatus>()?.status),
-            "thread/settings/updated" => {
-                Self::ThreadSettings(Box::new(source.read::<WithSettings>()?.thread_settings))
-            }
-            "mcpServer/startupStatus/updated" => Self::McpServer { name: source.read::<WithName>()?.name },
-            "thread/tokenUsage/updated" => Self::TokenUsage(source.read::<WithUsage>()?.token_usage),
-            "turn/diff/updated" => Self::DiffUpdated(source.read::<WithDiff>()?.diff),
-            "serverRequest/resolved" => Self::RequestResolved(source.read::<WithRequest>()?.request_id),
+            "item/started" => Self::ItemStarted(line.param("item")?),
+            "item/completed" => Self::ItemCompleted(line.param("item")?),
+            "turn/started" => Self::TurnStarted(line.param("turn")?),
+            "turn/completed" => Self::TurnCompleted(line.param("turn")?),
+            "thread/started" => Self::ThreadStarted(line.param("thread")?),
+            "thread/status/changed" => Self::ThreadStatus(line.param("status")?),
+            "thread/settings/updated" => Self::ThreadSettings(line.param("threadSettings")?),
+            "mcpServer/startupStatus/updated" => Self::McpServer { name: line.param("name")? },
+            "thread/tokenUsage/updated" => Self::TokenUsage(line.param("tokenUsage")?),
+            "turn/diff/updated" => Self::DiffUpdated(line.param("diff")?),
+            "serverRequest/resolved" => Self::RequestResolved(line.param("requestId")?),
             "error" => {
-                let error: WithError = source.read()?;
-                Self::Error { error: error.error, will_retry: error.will_retry }
+                let will_retry = line.param("willRetry").unwrap_or_default();
+                Self::Error { error: line.param("error")?, will_retry }
             }
             "warning" | "configWarning" | "guardianWarning" | "deprecationNotice" => {
-                let warning: WithMessage = source.read()?;
-                Self::Warning(warning.message.or(warning.summary)?)
+                Self::Warning(line.param("message").or_else(|| line.param("summary"))?)
             }
-            "account/rateLimits/updated" => Self::RateLimits(source.read::<WithLimits>()?.rate_limits),
+            "account/rateLimits/updated" => Self::RateLimits(line.param("rateLimits")?),
             "thread/compacted" => Self::Compacted,
             _ => return None,
         })
     }
 }
 
-/// Where parameters are read from.
-trait Source {
-    fn read<T: DeserializeOwned>(&self) -> Option<T>;
+/// A notification whose parameters are read one by one, when its method asks for them.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    params: HashMap<String, &'a RawValue>,
 }
 
-/// The parameters alone.
-struct Params<'a>(&'a str);
-
-/// A line with the parameters in it.
-struct Line<'a>(&'a str);
-
-impl Source for Params<'_> {
-    fn read<T: DeserializeOwned>(&self) -> Option<T> {
-        serde_json::from_str(self.0).ok()
+impl Line<'_> {
+    fn param<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_str(self.params.get(name)?.get()).ok()
     }
 }
 
-impl Source for Line<'_> {
-    fn read<T: DeserializeOwned>(&self) -> Option<T> {
-        #[derive(Deserialize)]
-        struct WithParams<T> {
-            params: T,
-        }
-        serde_json::from_str::<WithParams<T>>(self.0).ok().map(|line| line.params)
-    }
-}
-
-fn delta(kind: DeltaKind, params: WithDelta) -> Option<Event> {
+fn delta(kind: DeltaKind, line: &Line<'_>) -> Option<Event> {
     // Older servers wrote the piece under `text`.
-    let text = params.delta.or(params.text).filter(|text| !text.is_empty())?;
-    Some(Event::Delta(Delta { item_id: params.item_id, kind, text }))
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WithDelta {
-    #[serde(default)]
-    item_id: String,
-    delta: Option<String>,
-    text: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WithStdin {
-    item_id: String,
-    stdin: String,
-}
-
-#[derive(Deserialize)]
-struct WithItem {
-    item: Item,
-}
-
-#[derive(Deserialize)]
-struct WithTurn {
-    turn: Turn,
-}
-
-#[derive(Deserialize)]
-struct WithThread {
-    thread: Thread,
-}
-
-#[derive(Deserialize)]
-struct WithStatus {
-    status: ThreadStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WithSettings {
-    thread_settings: ThreadLimits,
-}
-
-#[derive(Deserialize)]
-struct WithName {
-    name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WithUsage {
-    token_usage: TokenUsage,
-}
-
-#[derive(Deserialize)]
-struct WithDiff {
-    diff: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WithRequest {
-    request_id: RequestId,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WithError {
-    error: TurnError,
-    #[serde(default)]
-    will_retry: bool,
-}
-
-#[derive(Deserialize)]
-struct WithMessage {
-    message: Option<String>,
-    summary: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WithLimits {
-    rate_limits: RateLimits,
+    let text = line.param("delta").or_else(|| line.param("text")).filter(|text: &String| !text.is_empty())?;
+    Some(Event::Delta(Delta { item_id: line.param("itemId").unwrap_or_default(), kind, text }))
 }
 
 #[cfg(test)]

@@ -99,12 +99,6 @@ pub struct CommandExecution {
     /// How long it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<i64>,
-    /// Codex's name for the terminal that it runs in; not a process id of the system.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub process_id: Option<String>,
-    /// Who started it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<CommandSource>,
 }
 
 /// A patch and, when it is done, whether it was applied.
@@ -253,8 +247,6 @@ open_enum! {
     pub enum Phase {
         /// A message on the way; more follows.
         Commentary = "commentary",
-        /// A finished part of the answer; more may follow.
-        PartialAnswer = "partial_answer",
         /// The answer of the turn.
         FinalAnswer = "final_answer",
     }
@@ -271,20 +263,6 @@ open_enum! {
         Failed = "failed",
         /// It was not allowed.
         Declined = "declined",
-    }
-}
-
-open_enum! {
-    /// Who started a command.
-    pub enum CommandSource {
-        /// The model.
-        Agent = "agent",
-        /// A person, by `thread/shellCommand`.
-        UserShell = "userShell",
-        /// The model, in a terminal that stays.
-        UnifiedExecStartup = "unifiedExecStartup",
-        /// The model, writing to such a terminal.
-        UnifiedExecInteraction = "unifiedExecInteraction",
     }
 }
 

@@ -9,13 +9,12 @@
 //!   the reader, so the owner of an inbox must never wait for a call on the same connection: it posts.
 //! - The end of the connection fails every pending call at once, with the reason.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use redact::Redactor;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -45,9 +44,6 @@ const OVERLOADED: i64 = -32001;
 const OVERLOAD_TRIES: u32 = 6;
 /// The first pause between these tries; it doubles.
 const OVERLOAD_PAUSE: Duration = Duration::from_millis(50);
-/// Lines that are no messages: how many are kept for diagnosis, and how much of each.
-const STRAY_LINES: usize = 16;
-const STRAY_LINE_CHARS: usize = 200;
 /// Most notifications that are kept for threads that are being opened.
 const EARLY_NOTIFICATIONS: usize = 64;
 
@@ -157,7 +153,7 @@ struct Shared {
     in_flight: Arc<Semaphore>,
     budget: Arc<Semaphore>,
     closed: watch::Sender<Option<Closed>>,
-    redactor: Redactor,
+    stray_lines: AtomicU64,
 }
 
 #[derive(Default)]
@@ -169,8 +165,6 @@ struct State {
     /// Notifications for threads without an inbox that came while a thread is being opened. They may belong to that
     /// thread.
     early: Vec<Notification>,
-    stray: VecDeque<String>,
-    stray_count: u64,
 }
 
 /// A call that waits for its reply.
@@ -223,7 +217,7 @@ impl Peer {
             in_flight: Arc::new(Semaphore::new(CALLS_IN_FLIGHT)),
             budget: Arc::new(Semaphore::new(INBOUND_BYTES)),
             closed,
-            redactor: Redactor::default(),
+            stray_lines: AtomicU64::new(0),
         });
         tokio::spawn(pump::write(Arc::clone(&shared), transport.outgoing, queue));
         tokio::spawn(pump::read(Arc::clone(&shared), transport.incoming));
@@ -232,25 +226,29 @@ impl Peer {
 
     /// Calls and waits for the reply. The owner of an inbox uses [`Peer::post`] instead.
     pub async fn call<C: Call>(&self, call: &C, limit: Duration) -> Result<C::Reply, CallError> {
-        let (reply_to, reply) = oneshot::channel();
-        self.send_call(call, limit, ReplyTo::Caller(reply_to), None).await?;
-        read_reply::<C>(&receive(reply).await?)
+        self.call_and_wait(call, limit, None).await
     }
 
     /// Calls `thread/start`, `thread/resume` or `thread/fork`. All later messages for the thread go to `inbox`, without
     /// a gap.
-    pub async fn open_thread<C>(
+    pub async fn open_thread(
+        &self,
+        call: &impl Call<Reply = ThreadOpened>,
+        limit: Duration,
+        inbox: InboxSender,
+    ) -> Result<ThreadOpened, CallError> {
+        self.call_and_wait(call, limit, Some(inbox)).await
+    }
+
+    async fn call_and_wait<C: Call>(
         &self,
         call: &C,
         limit: Duration,
-        inbox: InboxSender,
-    ) -> Result<ThreadOpened, CallError>
-    where
-        C: Call<Reply = ThreadOpened>,
-    {
+        opens: Option<InboxSender>,
+    ) -> Result<C::Reply, CallError> {
         let (reply_to, reply) = oneshot::channel();
-        self.send_call(call, limit, ReplyTo::Caller(reply_to), Some(inbox)).await?;
-        read_reply::<C>(&receive(reply).await?)
+        self.send_call(call, limit, ReplyTo::Caller(reply_to), opens).await?;
+        read_reply::<C>(&reply.await.unwrap_or(Err(CallError::Closed(Closed::ByUs)))?)
     }
 
     /// Calls without waiting. The reply comes to `inbox` as [`Delivery::Reply`], in order with the other messages.
@@ -285,17 +283,6 @@ impl Peer {
         }
     }
 
-    /// Stops the delivery of messages for this thread.
-    pub fn unroute(&self, thread: &ThreadId) {
-        let mut state = self.shared.state();
-        state.threads.remove(thread);
-        let children = state.parents.keys();
-        let lost: Vec<_> = children.filter(|child| state.inbox_of(child).is_none()).cloned().collect();
-        for child in lost {
-            state.parents.remove(&child);
-        }
-    }
-
     /// Ends the connection. Every pending call fails at once, and a server on stdio exits.
     pub fn close(&self) {
         self.shared.close(Closed::ByUs);
@@ -311,10 +298,9 @@ impl Peer {
         self.shared.wait_closed().await
     }
 
-    /// Lines that were no messages: how many, and the last few, cut and redacted.
-    pub fn stray_lines(&self) -> (u64, Vec<String>) {
-        let state = self.shared.state();
-        (state.stray_count, state.stray.iter().cloned().collect())
+    /// How many lines were no messages.
+    pub fn stray_lines(&self) -> u64 {
+        self.shared.stray_lines.load(Ordering::Relaxed)
     }
 
     async fn send_call<C: Call>(
@@ -345,12 +331,6 @@ impl Peer {
     }
 }
 
-async fn receive(
-    reply: oneshot::Receiver<Result<Box<RawValue>, CallError>>,
-) -> Result<Box<RawValue>, CallError> {
-    reply.await.unwrap_or(Err(CallError::Closed(Closed::ByUs)))
-}
-
 /// Reads the result of a call.
 pub fn read_reply<C: Call>(result: &RawValue) -> Result<C::Reply, CallError> {
     serde_json::from_str(result.get())
@@ -360,7 +340,7 @@ pub fn read_reply<C: Call>(result: &RawValue) -> Result<C::Reply, CallError> {
 impl Notification {
     /// Parses the event.
     pub fn event(&self) -> Event {
-        Event::parse_line(&self.method, &self.line)
+        Event::parse(&self.method, &self.line)
     }
 
     /// The line as it came.

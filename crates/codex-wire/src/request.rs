@@ -1,14 +1,14 @@
 //! The requests of Codex to the client, typed. Their answers are in `answer`.
 //!
-//! Shapes seen on codex 0.166 (the two legacy ones from its schema). Fields that we only pass on stay raw.
+//! Shapes seen on codex 0.166. Fields that we only pass on stay raw. Requests that Codex makes only of clients that ask for
+//! them are unknown here: fresh tokens, attestations and the approvals of its first API.
 
 mod digest;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::id::{ThreadId, TurnId};
-use crate::item::Change;
 
 /// A request from Codex, by method. It is serialised for its digest alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,16 +25,8 @@ pub enum ServerRequest {
     Elicitation(ElicitationRequest),
     /// A tool that the client offered at `thread/start` is called.
     ToolCall(DynamicToolCall),
-    /// Codex wants fresh ChatGPT tokens from a client that manages them.
-    RefreshTokens(TokenRefresh),
-    /// Codex wants an attestation from a client that promised them.
-    Attestation,
     /// Codex wants to know the time. An error here fails the turn.
     CurrentTime,
-    /// `execCommandApproval`, deprecated.
-    LegacyCommand(LegacyCommandApproval),
-    /// `applyPatchApproval`, deprecated.
-    LegacyPatch(LegacyPatchApproval),
     /// An unknown method, or unreadable parameters.
     Unknown {
         /// The original method.
@@ -273,59 +265,6 @@ pub struct DynamicToolCall {
     pub arguments: Value,
 }
 
-/// `account/chatgptAuthTokens/refresh`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct TokenRefresh {
-    /// Why, `unauthorized` so far.
-    pub reason: Option<String>,
-    /// The account whose token was refused.
-    pub previous_account_id: Option<String>,
-}
-
-/// `execCommandApproval`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LegacyCommandApproval {
-    /// The thread under its old name.
-    pub conversation_id: String,
-    /// The call.
-    pub call_id: String,
-    /// The argument vector.
-    pub command: Vec<String>,
-    /// Where it would run.
-    pub cwd: Option<String>,
-    /// Why.
-    pub reason: Option<String>,
-}
-
-/// `applyPatchApproval`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LegacyPatchApproval {
-    /// The thread under its old name.
-    pub conversation_id: String,
-    /// The call.
-    pub call_id: String,
-    /// Changes by path: `{type: add | delete | update, …}`.
-    pub file_changes: Map<String, Value>,
-    /// Why.
-    pub reason: Option<String>,
-    /// A root that would become writable.
-    pub grant_root: Option<String>,
-}
-
-impl LegacyPatchApproval {
-    /// The changes, one for each file.
-    pub fn changes(&self) -> Vec<Change> {
-        let change = |(path, kind): (&String, &Value)| {
-            let diff = kind.get("unified_diff").or_else(|| kind.get("content"));
-            serde_json::from_value(json!({"path": path, "kind": kind, "diff": diff})).ok()
-        };
-        self.file_changes.iter().filter_map(change).collect()
-    }
-}
-
 /// The methods of [`ServerRequest`], as they stand on the wire.
 pub mod method {
     /// [`super::CommandApproval`]
@@ -340,16 +279,8 @@ pub mod method {
     pub const ELICITATION: &str = "mcpServer/elicitation/request";
     /// [`super::DynamicToolCall`]
     pub const TOOL_CALL: &str = "item/tool/call";
-    /// [`super::TokenRefresh`]
-    pub const REFRESH_TOKENS: &str = "account/chatgptAuthTokens/refresh";
-    /// [`super::ServerRequest::Attestation`]
-    pub const ATTESTATION: &str = "attestation/generate";
     /// [`super::ServerRequest::CurrentTime`]
     pub const CURRENT_TIME: &str = "currentTime/read";
-    /// [`super::LegacyCommandApproval`]
-    pub const LEGACY_COMMAND: &str = "execCommandApproval";
-    /// [`super::LegacyPatchApproval`]
-    pub const LEGACY_PATCH: &str = "applyPatchApproval";
 }
 
 impl ServerRequest {
@@ -365,11 +296,7 @@ impl ServerRequest {
             method::USER_INPUT => typed(&params).map(Self::UserInput),
             method::ELICITATION => typed(&params).map(Self::Elicitation),
             method::TOOL_CALL => typed(&params).map(Self::ToolCall),
-            method::REFRESH_TOKENS => typed(&params).map(Self::RefreshTokens),
-            method::ATTESTATION => Some(Self::Attestation),
             method::CURRENT_TIME => Some(Self::CurrentTime),
-            method::LEGACY_COMMAND => typed(&params).map(Self::LegacyCommand),
-            method::LEGACY_PATCH => typed(&params).map(Self::LegacyPatch),
             _ => None,
         };
         request.unwrap_or_else(|| Self::Unknown { method: method.to_owned(), params })
@@ -384,11 +311,7 @@ impl ServerRequest {
             Self::UserInput(_) => method::USER_INPUT,
             Self::Elicitation(_) => method::ELICITATION,
             Self::ToolCall(_) => method::TOOL_CALL,
-            Self::RefreshTokens(_) => method::REFRESH_TOKENS,
-            Self::Attestation => method::ATTESTATION,
             Self::CurrentTime => method::CURRENT_TIME,
-            Self::LegacyCommand(_) => method::LEGACY_COMMAND,
-            Self::LegacyPatch(_) => method::LEGACY_PATCH,
             Self::Unknown { method, .. } => method,
         }
     }
@@ -402,11 +325,7 @@ impl ServerRequest {
             Self::UserInput(it) => &it.thread_id,
             Self::Elicitation(it) => &it.thread_id,
             Self::ToolCall(it) => &it.thread_id,
-            Self::LegacyCommand(it) => &it.conversation_id,
-            Self::LegacyPatch(it) => &it.conversation_id,
-            Self::RefreshTokens(_) | Self::Attestation | Self::CurrentTime | Self::Unknown { .. } => {
-                return None;
-            }
+            Self::CurrentTime | Self::Unknown { .. } => return None,
         };
         (!id.is_empty()).then(|| ThreadId(id.clone()))
     }
@@ -420,12 +339,7 @@ impl ServerRequest {
             Self::UserInput(it) => &it.turn_id,
             Self::Elicitation(it) => it.turn_id.as_ref()?,
             Self::ToolCall(it) => &it.turn_id,
-            Self::LegacyCommand(_)
-            | Self::LegacyPatch(_)
-            | Self::RefreshTokens(_)
-            | Self::Attestation
-            | Self::CurrentTime
-            | Self::Unknown { .. } => return None,
+            Self::CurrentTime | Self::Unknown { .. } => return None,
         };
         (!id.is_empty()).then(|| TurnId(id.clone()))
     }
@@ -437,14 +351,8 @@ impl ServerRequest {
             | Self::FileChange(_)
             | Self::Permissions(_)
             | Self::UserInput(_)
-            | Self::Elicitation(_)
-            | Self::LegacyCommand(_)
-            | Self::LegacyPatch(_) => true,
-            Self::ToolCall(_)
-            | Self::RefreshTokens(_)
-            | Self::Attestation
-            | Self::CurrentTime
-            | Self::Unknown { .. } => false,
+            | Self::Elicitation(_) => true,
+            Self::ToolCall(_) | Self::CurrentTime | Self::Unknown { .. } => false,
         }
     }
 }

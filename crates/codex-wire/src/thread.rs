@@ -49,13 +49,11 @@ pub struct ActivePermissionProfile {
 
 /// Whether a thread works or waits.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 pub struct ThreadStatus {
     /// `notLoaded`, `idle`, `systemError`, `active`, or a value of a later Codex.
     #[serde(rename = "type")]
     pub kind: String,
-    /// `waitingOnApproval`, `waitingOnUserInput`.
-    pub active_flags: Vec<String>,
 }
 
 /// A turn.

@@ -208,6 +208,4 @@ fn render(text: &str, from: usize, to: usize, spans: &[Span], into: &mut String)
 }
 
 #[cfg(test)]
-mod linear;
-#[cfg(test)]
-mod samples;
+mod tests;

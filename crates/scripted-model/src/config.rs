@@ -22,6 +22,7 @@ pub const MODEL: &str = "gpt-5.5";
 /// assert!(text.contains("features.default_mode_request_user_input = true\n"));
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct CodexConfig {
     base_url: String,
     request_retries: u32,
@@ -48,7 +49,6 @@ impl CodexConfig {
     }
 
     /// How often Codex repeats a request that was refused, and one whose stream broke.
-    #[must_use]
     pub fn retries(mut self, request: u32, stream: u32) -> Self {
         self.request_retries = request;
         self.stream_retries = stream;
@@ -56,14 +56,12 @@ impl CodexConfig {
     }
 
     /// Makes Codex send the value of this environment variable as its bearer token.
-    #[must_use]
     pub fn env_key(mut self, variable: impl Into<String>) -> Self {
         self.env_key = Some(variable.into());
         self
     }
 
     /// Turns a feature of Codex on or off.
-    #[must_use]
     pub fn feature(mut self, name: impl Into<String>, on: bool) -> Self {
         let name = name.into();
         self.features.retain(|(known, _)| *known != name);
@@ -72,7 +70,6 @@ impl CodexConfig {
     }
 
     /// An MCP server that Codex starts for each thread and speaks with on stdio.
-    #[must_use]
     pub fn mcp_server(mut self, name: &str, command: &str, args: &[&str]) -> Self {
         let args: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
         let _ = writeln!(self.extra, "mcp_servers.{name}.command = {}", quoted(command));
@@ -81,7 +78,6 @@ impl CodexConfig {
     }
 
     /// More configuration, after ours: dotted keys first, tables last.
-    #[must_use]
     pub fn extra(mut self, toml: &str) -> Self {
         self.extra.push_str(toml);
         if !toml.ends_with('\n') {

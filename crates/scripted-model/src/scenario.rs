@@ -81,6 +81,7 @@ pub const COMPACTION_PROMPT: &str = "You are performing a CONTEXT CHECKPOINT COM
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
+#[must_use]
 pub struct Scenario {
     responses: Vec<Response>,
 }
@@ -88,6 +89,7 @@ pub struct Scenario {
 /// The answer to one request: headers, and what is streamed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[must_use]
 pub struct Response {
     /// Played for this many attempts only; then the response after it answers the same request.
     /// `None`: every attempt from here on. An attempt is a repeat of the request by Codex after a failure.

@@ -7,38 +7,32 @@ use super::requests::resolved;
 
 impl Step {
     /// Lets the events be about another thread, such as a child's.
-    #[must_use]
     pub fn in_thread(self, thread: &str) -> Self {
         self.edit(&|params| replace(params, &["/threadId"], thread))
     }
 
     /// Lets the events be about another turn, such as an earlier one.
-    #[must_use]
     pub fn in_turn(self, turn: &str) -> Self {
         self.edit(&|params| replace(params, &["/turnId", "/turn/id", "/turn/rootTurnId"], turn))
     }
 
     /// Lets the events be about an item with this id.
-    #[must_use]
     pub fn of_item(self, id: &str) -> Self {
         self.edit(&|params| replace(params, &["/itemId", "/item/id", "/callId"], id))
     }
 
     /// Sets one field, by JSON pointer into the result or the parameters.
-    #[must_use]
     pub fn with(self, pointer: &str, value: impl Into<Value>) -> Self {
         let value = value.into();
         self.edit(&|params| set(params, pointer, value.clone()))
     }
 
     /// Takes one field away, by JSON pointer into the result or the parameters.
-    #[must_use]
     pub fn without(self, pointer: &str) -> Self {
         self.edit(&|params| remove(params, pointer))
     }
 
     /// Awaits the answer to this request and says that it is resolved, as Codex does.
-    #[must_use]
     pub fn asked(self) -> Self {
         let Self::Request { id, .. } = &self else {
             panic!("only a request can be asked, not {self:?}");

@@ -6,6 +6,7 @@ use super::{Step, notify};
 
 /// One item, from its start to its end.
 #[derive(Debug, Clone, PartialEq)]
+#[must_use]
 pub struct Item {
     at_start: Map<String, Value>,
     at_end: Map<String, Value>,
@@ -22,13 +23,11 @@ impl Item {
     }
 
     /// Gives it an id of its own instead of `$item`.
-    #[must_use]
     pub fn id(self, id: &str) -> Self {
         self.with("id", id)
     }
 
     /// Sets a field.
-    #[must_use]
     pub fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
         let value = value.into();
         self.at_start.insert(field.into(), value.clone());
@@ -37,7 +36,6 @@ impl Item {
     }
 
     /// Sets a field that has another value at the start than at the end.
-    #[must_use]
     pub fn turning(mut self, field: &str, at_start: impl Into<Value>, at_end: impl Into<Value>) -> Self {
         self.at_start.insert(field.into(), at_start.into());
         self.at_end.insert(field.into(), at_end.into());
@@ -105,32 +103,18 @@ pub fn plan(text: &str) -> Item {
 /// A command that ran; an exit code other than 0 makes it failed.
 pub fn command(command: &str, output: &str, exit_code: i64) -> Item {
     let status = if exit_code == 0 { "completed" } else { "failed" };
-    unfinished_command(command)
+    Item::new("commandExecution")
+        .with("pluginId", Value::Null)
+        .with("scriptPath", Value::Null)
+        .with("command", shell(command))
+        .with("cwd", "$cwd")
+        .with("commandActions", json!([{ "type": "unknown", "command": command }]))
         .turning("status", "inProgress", status)
         .turning("processId", Value::Null, "48213")
         .turning("source", "agent", "unifiedExecStartup")
         .turning("aggregatedOutput", Value::Null, output)
         .turning("exitCode", Value::Null, exit_code)
         .turning("durationMs", Value::Null, 7)
-}
-
-/// A command that was declined.
-pub fn declined_command(command: &str) -> Item {
-    unfinished_command(command).turning("status", "inProgress", "declined")
-}
-
-fn unfinished_command(command: &str) -> Item {
-    Item::new("commandExecution")
-        .with("pluginId", Value::Null)
-        .with("scriptPath", Value::Null)
-        .with("command", shell(command))
-        .with("cwd", "$cwd")
-        .with("processId", Value::Null)
-        .with("source", "agent")
-        .with("commandActions", json!([{ "type": "unknown", "command": command }]))
-        .with("aggregatedOutput", Value::Null)
-        .with("exitCode", Value::Null)
-        .with("durationMs", Value::Null)
 }
 
 pub(super) fn shell(command: &str) -> String {
@@ -165,21 +149,6 @@ pub fn deleted(path: &str, content: &str) -> Value {
 pub fn mcp_call(server: &str, tool: &str, arguments: Value, text: &str) -> Item {
     let content = json!([{ "type": "text", "text": text }]);
     let result = json!({ "content": content, "structuredContent": null, "_meta": null });
-    unfinished_mcp_call(server, tool, arguments)
-        .turning("status", "inProgress", "completed")
-        .turning("result", Value::Null, result)
-        .turning("durationMs", Value::Null, 7)
-}
-
-/// An MCP tool call that failed.
-pub fn mcp_failure(server: &str, tool: &str, arguments: Value, message: &str) -> Item {
-    unfinished_mcp_call(server, tool, arguments)
-        .turning("status", "inProgress", "failed")
-        .turning("error", Value::Null, json!({ "message": message }))
-        .turning("durationMs", Value::Null, 7)
-}
-
-fn unfinished_mcp_call(server: &str, tool: &str, arguments: Value) -> Item {
     Item::new("mcpToolCall")
         .with("appContext", Value::Null)
         .with("mcpAppUi", Value::Null)
@@ -188,36 +157,22 @@ fn unfinished_mcp_call(server: &str, tool: &str, arguments: Value) -> Item {
         .with("server", server)
         .with("tool", tool)
         .with("arguments", arguments)
-        .with("result", Value::Null)
         .with("error", Value::Null)
-        .with("durationMs", Value::Null)
+        .turning("status", "inProgress", "completed")
+        .turning("result", Value::Null, result)
+        .turning("durationMs", Value::Null, 7)
 }
 
 /// A dynamic tool call that gave a text.
 pub fn dynamic_call(tool: &str, arguments: Value, text: &str) -> Item {
-    unfinished_dynamic_call(tool, arguments)
-        .turning("status", "inProgress", "completed")
-        .turning("contentItems", Value::Null, json!([{ "type": "inputText", "text": text }]))
-        .turning("success", Value::Null, true)
-        .turning("durationMs", Value::Null, 7)
-}
-
-/// A dynamic tool call that failed.
-pub fn dynamic_failure(tool: &str, arguments: Value) -> Item {
-    unfinished_dynamic_call(tool, arguments)
-        .turning("status", "inProgress", "failed")
-        .turning("success", Value::Null, false)
-        .turning("durationMs", Value::Null, 7)
-}
-
-fn unfinished_dynamic_call(tool: &str, arguments: Value) -> Item {
     Item::new("dynamicToolCall")
         .with("namespace", Value::Null)
         .with("tool", tool)
         .with("arguments", arguments)
-        .with("contentItems", Value::Null)
-        .with("success", Value::Null)
-        .with("durationMs", Value::Null)
+        .turning("status", "inProgress", "completed")
+        .turning("contentItems", Value::Null, json!([{ "type": "inputText", "text": text }]))
+        .turning("success", Value::Null, true)
+        .turning("durationMs", Value::Null, 7)
 }
 
 /// A call that gives work to a child thread.
@@ -234,33 +189,10 @@ pub fn spawned_agent(child_thread: &str, prompt: &str) -> Item {
         .turning("status", "inProgress", "completed")
 }
 
-/// What a child thread did, as its parent shows it; `kind` is `started` or `completed`, say.
-pub fn sub_agent_activity(child_thread: &str, kind: &str) -> Item {
-    Item::new("subAgentActivity")
-        .with("agentThreadId", child_thread)
-        .with("agentPath", "/root/child")
-        .with("kind", kind)
-}
-
 /// A web search.
 pub fn web_search(query: &str) -> Item {
     let action = json!({ "type": "search", "query": query, "queries": [query] });
     Item::new("webSearch").with("query", query).turning("action", Value::Null, action)
-}
-
-/// A look at a local image.
-pub fn image_view(path: &str) -> Item {
-    Item::new("imageView").with("path", path)
-}
-
-/// The beginning of a review.
-pub fn entered_review(review: &str) -> Item {
-    Item::new("enteredReviewMode").with("review", review)
-}
-
-/// The end of a review.
-pub fn exited_review(review: &str) -> Item {
-    Item::new("exitedReviewMode").with("review", review)
 }
 
 /// A compaction of the thread's context.

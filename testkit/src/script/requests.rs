@@ -178,39 +178,6 @@ pub fn attestation(id: impl Into<Value>) -> Step {
     request(id, "attestation/generate", json!({}))
 }
 
-/// The deprecated form of a command approval.
-pub fn legacy_command_request(id: impl Into<Value>, command: &str) -> Step {
-    let words: Vec<&str> = command.split_whitespace().collect();
-    request(
-        id,
-        "execCommandApproval",
-        json!({
-            "conversationId": "$thread",
-            "callId": "$item",
-            "approvalId": null,
-            "command": words,
-            "cwd": "$cwd",
-            "reason": null,
-            "parsedCmd": [{ "type": "unknown", "cmd": command }],
-        }),
-    )
-}
-
-/// The deprecated form of a file change approval.
-pub fn legacy_patch_request(id: impl Into<Value>, path: &str) -> Step {
-    request(
-        id,
-        "applyPatchApproval",
-        json!({
-            "conversationId": "$thread",
-            "callId": "$item",
-            "fileChanges": { path: { "type": "add", "content": "hello\n" } },
-            "reason": null,
-            "grantRoot": null,
-        }),
-    )
-}
-
 /// A request that no client knows.
 pub fn unknown_request(id: impl Into<Value>) -> Step {
     request(id, "test/unknown", json!({ "threadId": "$thread", "turnId": "$turn" }))

@@ -16,18 +16,11 @@ fn items() -> Vec<Step> {
         item::plan("first this"),
         item::command("ls", "a\n", 0),
         item::command("false", "", 1),
-        item::declined_command("rm x"),
         item::file_change(changes),
         item::mcp_call("server", "tool", json!({ "a": 1 }), "text"),
-        item::mcp_failure("server", "tool", json!({}), "broken"),
         item::dynamic_call("tool", json!({}), "text"),
-        item::dynamic_failure("tool", json!({})),
         item::spawned_agent("child", "do it"),
-        item::sub_agent_activity("child", "started"),
         item::web_search("rust"),
-        item::image_view("/a.png"),
-        item::entered_review("changes"),
-        item::exited_review("fine"),
         item::compaction(),
     ]
     .iter()
@@ -79,8 +72,6 @@ fn requests() -> Vec<Step> {
         script::current_time(8),
         script::token_refresh(9),
         script::attestation(10),
-        script::legacy_command_request(11, "ls -l"),
-        script::legacy_patch_request(12, "/a"),
     ]
 }
 

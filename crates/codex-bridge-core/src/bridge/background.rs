@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tracing::{error, warn};
@@ -29,7 +30,8 @@ impl Bridge {
         Change: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let (reply, outcome) = oneshot::channel();
-        let change = change(self.clone());
+        // Boxed, so that the steps below are compiled once for each type of outcome and not for each change.
+        let change: BoxFuture<'static, _> = Box::pin(change(self.clone()));
         self.inner.changes.spawn(async move {
             // The caller may be gone.
             reply.send(change.await).ok();
@@ -86,6 +88,7 @@ impl BackgroundWork {
                     error!(%error, "background work of the bridge panicked");
                 }
             }
+            let work: BoxFuture<'static, ()> = Box::pin(work);
             running.spawn(work);
         }
     }

@@ -150,8 +150,7 @@ impl Bridge {
             };
             return Err(Error::Refused(format!("request {} {why}", id.short())));
         };
-        let opened =
-            self.inner.key.open(sealed, id.as_str()).map_err(|error| Error::Refused(error.to_string()))?;
+        let opened = self.inner.key.open(sealed, id.as_str())?;
         self.note(by, "reveal", Some(&request.task_id)).await?;
         String::from_utf8(opened).map_err(|error| Error::Refused(error.to_string()))
     }
@@ -197,8 +196,7 @@ impl Bridge {
     /// The digest of a request together with its complete changes. Only a caller who opened the changes knows it.
     pub(super) fn digest_of_whole(&self, request: &RequestRecord) -> Result<String, Error> {
         let text = format!("{} {}", request.request_id, request.digest);
-        let mark = self.inner.key.mark(text.as_bytes(), "whole changes");
-        mark.map_err(|error| Error::Refused(error.to_string()))
+        Ok(self.inner.key.mark(text.as_bytes(), "whole changes")?)
     }
 
     async fn only_open_request(&self, task_id: &TaskId) -> Result<RequestRecord, Error> {

@@ -17,7 +17,7 @@ use crate::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
 use crate::outbox::{
     Attempt, Content, Delivery, DeliveryId, DeliveryState, Notice, Occasion, Outcome, Repeats, Subscription,
 };
-use crate::request::{RequestRecord, RequestState};
+use crate::request::RequestRecord;
 use crate::store::{self, DeliveryFilter, RequestFilter, Write};
 use crate::task::{Task, TimeMs};
 
@@ -148,11 +148,8 @@ impl Inner {
         let due = |one: Delivery| Delivery { next_at: one.next_at.min(now), ..one };
         let due = cut_off.map(|one| Write::SaveDelivery(Box::new(due(one))));
         self.store.commit(due.collect()).await?;
-        let gone = DeliveryFilter {
-            states: vec![DeliveryState::Dead],
-            target_gone: true,
-            ..DeliveryFilter::default()
-        };
+        let states = vec![DeliveryState::Dead];
+        let gone = DeliveryFilter { states, target_gone: true, ..DeliveryFilter::default() };
         let gone = self.store.deliveries(&gone).await?.into_iter();
         self.outbox.gone().extend(gone.map(|one| (one.target, one.id)));
         Ok(())
@@ -249,12 +246,7 @@ impl Inner {
             Content::Reminder(reminder) => (reminder.task.id.clone(), true),
             Content::Finished(_) | Content::Reply(_) | Content::Test => return Ok(true),
         };
-        let open = RequestFilter {
-            task_id: Some(task_id.clone()),
-            states: vec![RequestState::Open],
-            ..RequestFilter::default()
-        };
-        let mut open = self.store.requests(&open).await?;
+        let mut open = self.store.requests(&RequestFilter::open_of(task_id.clone())).await?;
         let is_told = |request: &RequestRecord| delivery.notice.tells_of(&request.request_id);
         // A wait that the target asked for is no attempt, but may come after the first of several messages.
         let was_tried = delivery.tried() > 0 || delivery.in_doubt || delivery.last_error.is_some();
@@ -298,14 +290,8 @@ impl Inner {
 
     async fn send(&self, delivery: &Delivery) -> Outcome {
         let sender = &self.config.sender;
-        let mut attempt = Attempt {
-            key: delivery.id.clone(),
-            target: delivery.target.clone(),
-            notice: delivery.notice.clone(),
-            number: delivery.tried().saturating_add(1),
-            twins: 0,
-            may_be_duplicate: false,
-        };
+        let mut attempt = Attempt::first(delivery.id.clone(), &delivery.target, delivery.notice.clone());
+        attempt.number = delivery.tried().saturating_add(1);
         if delivery.in_doubt {
             match sender.repeats(&attempt) {
                 Repeats::Idempotent { within } => {
@@ -332,12 +318,9 @@ impl Inner {
     /// How many deliveries with the same words the target got within the last day and a little more. One too many
     /// repeats a message; one too few loses it.
     async fn twins(&self, delivery: &Delivery) -> usize {
-        let delivered = DeliveryFilter {
-            states: vec![DeliveryState::Delivered],
-            target: Some(delivery.target.clone()),
-            since: Some(self.now() - TWINS_MS),
-            ..DeliveryFilter::default()
-        };
+        let since = Some(self.now() - TWINS_MS);
+        let delivered =
+            DeliveryFilter { since, ..DeliveryFilter::to(&delivery.target, DeliveryState::Delivered) };
         let delivered = match self.store.deliveries(&delivered).await {
             Ok(delivered) => delivered,
             Err(error) => {
@@ -459,44 +442,37 @@ impl Bridge {
     /// that was gone. A reply stays in order: replies before it are sent first, also now.
     pub async fn retry_delivery(&self, id: &str, by: &str) -> Result<Delivery, Error> {
         let (id, by) = (id.to_owned(), by.to_owned());
-        self.to_completion(|bridge| async move { bridge.retry_delivery_now(&id, &by).await }).await
-    }
-
-    async fn retry_delivery_now(&self, id: &str, by: &str) -> Result<Delivery, Error> {
-        let outbox = &self.inner.outbox;
-        let _claiming = outbox.claiming.lock().await;
-        let filter = DeliveryFilter { id: Some(id.into()), ..DeliveryFilter::default() };
-        let found = self.inner.store.deliveries(&filter).await?.into_iter().next();
-        let mut delivery = found.ok_or_else(|| Error::UnknownDelivery(id.to_owned()))?;
-        if !matches!(delivery.state, DeliveryState::Dead | DeliveryState::Pending) {
-            let what = format!(
-                "delivery {id} is {}: only dead or pending deliveries can be retried",
-                delivery.state.as_str()
-            );
-            return Err(Error::Refused(what));
-        }
-        let now = self.inner.now();
-        (delivery.state, delivery.target_gone) = (DeliveryState::Pending, false);
-        (delivery.attempts, delivery.broken_off) = (0, 0);
-        (delivery.next_at, delivery.updated_at, delivery.taken_up_at) = (now, now, Some(now));
-        let mut batch = self.reopened(&delivery.target).await?;
-        batch.extend(self.before(&delivery, now).await?);
-        batch.push(Write::SaveDelivery(Box::new(delivery.clone())));
-        batch.push(self.inner.audit(by, "retry delivery", delivery.task_id.as_ref(), delivery.id.as_str()));
-        self.inner.commit(batch).await?;
-        outbox.gone().remove(&delivery.target);
-        outbox.wake();
-        Ok(delivery)
+        self.to_completion(|bridge| async move {
+            let (inner, outbox) = (&bridge.inner, &bridge.inner.outbox);
+            let _claiming = outbox.claiming.lock().await;
+            let filter = DeliveryFilter { id: Some(id.as_str().into()), ..DeliveryFilter::default() };
+            let found = inner.store.deliveries(&filter).await?.into_iter().next();
+            let mut delivery = found.ok_or_else(|| Error::UnknownDelivery(id.clone()))?;
+            if !matches!(delivery.state, DeliveryState::Dead | DeliveryState::Pending) {
+                let state = delivery.state.as_str();
+                return Err(Error::Refused(format!(
+                    "delivery {id} is {state}: only dead or pending deliveries can be retried"
+                )));
+            }
+            let now = inner.now();
+            (delivery.state, delivery.target_gone) = (DeliveryState::Pending, false);
+            (delivery.attempts, delivery.broken_off) = (0, 0);
+            (delivery.next_at, delivery.updated_at, delivery.taken_up_at) = (now, now, Some(now));
+            let mut batch = bridge.reopened(&delivery.target).await?;
+            batch.extend(bridge.before(&delivery, now).await?);
+            batch.push(Write::SaveDelivery(Box::new(delivery.clone())));
+            batch.push(inner.audit(&by, "retry delivery", delivery.task_id.as_ref(), delivery.id.as_str()));
+            inner.commit(batch).await?;
+            outbox.gone().remove(&delivery.target);
+            outbox.wake();
+            Ok(delivery)
+        })
+        .await
     }
 
     /// The writes that mark a target as no longer gone.
     async fn reopened(&self, target: &str) -> Result<Vec<Write>, Error> {
-        let gone = DeliveryFilter {
-            states: vec![DeliveryState::Dead],
-            target: Some(target.to_owned()),
-            target_gone: true,
-            ..DeliveryFilter::default()
-        };
+        let gone = DeliveryFilter { target_gone: true, ..DeliveryFilter::to(target, DeliveryState::Dead) };
         let gone = self.inner.store.deliveries(&gone).await?.into_iter();
         let reopened = gone.map(|one| Delivery { target_gone: false, ..one });
         Ok(reopened.map(|one| Write::SaveDelivery(Box::new(one))).collect())
@@ -504,11 +480,7 @@ impl Bridge {
 
     /// The writes that make earlier replies of the same task due now.
     async fn before(&self, delivery: &Delivery, now: TimeMs) -> Result<Vec<Write>, Error> {
-        let waiting = DeliveryFilter {
-            states: vec![DeliveryState::Pending],
-            target: Some(delivery.target.clone()),
-            ..DeliveryFilter::default()
-        };
+        let waiting = DeliveryFilter::to(&delivery.target, DeliveryState::Pending);
         let is_reply = |one: &Delivery| one.notice.occasion() == Occasion::Reply;
         let holds_up = |one: &Delivery| is_reply(one) && one.task_id == delivery.task_id;
         let waiting = self.inner.store.deliveries(&waiting).await?.into_iter();
@@ -540,27 +512,20 @@ impl Bridge {
     /// Sends one test notice to a target. Only the audit log records it.
     pub async fn try_target(&self, target: &str, by: &str) -> Result<Option<String>, Error> {
         let (target, by) = (target.to_owned(), by.to_owned());
-        self.to_completion(|bridge| async move { bridge.send_test(&target, &by).await }).await
-    }
-
-    async fn send_test(&self, target: &str, by: &str) -> Result<Option<String>, Error> {
-        let sender = &self.inner.config.sender;
-        sender.check(target)?;
-        self.inner.commit(vec![self.inner.audit(by, "test delivery", None, target)]).await?;
-        let attempt = Attempt {
-            key: self.inner.new_delivery_id(),
-            target: target.to_owned(),
-            notice: Notice { at: self.inner.now(), content: Content::Test },
-            number: 1,
-            twins: 0,
-            may_be_duplicate: false,
-        };
-        match in_time(sender.send(attempt)).await {
-            Outcome::Delivered { message_id, .. } => Ok(message_id),
-            Outcome::Failed { error, .. } => {
-                Err(Error::Undelivered { target: target.to_owned(), why: self.inner.shown_error(&error) })
+        self.to_completion(|bridge| async move {
+            let inner = &bridge.inner;
+            inner.config.sender.check(&target)?;
+            inner.commit(vec![inner.audit(&by, "test delivery", None, &target)]).await?;
+            let notice = Notice { at: inner.now(), content: Content::Test };
+            let attempt = Attempt::first(inner.new_delivery_id(), &target, notice);
+            match in_time(inner.config.sender.send(attempt)).await {
+                Outcome::Delivered { message_id, .. } => Ok(message_id),
+                Outcome::Failed { error, .. } => {
+                    Err(Error::Undelivered { target, why: inner.shown_error(&error) })
+                }
             }
-        }
+        })
+        .await
     }
 }
 

@@ -6,7 +6,7 @@ use codex_wire::ThreadId;
 use super::handover::OpensTask;
 use super::runner::session_setup;
 use super::turn_rows::QueuedBy;
-use super::{Author, Bridge, Error, Inner, TaskView, state_event};
+use super::{Author, Bridge, Error, Inner, NOT_FINISHED, TaskView, state_event};
 use crate::store::Write;
 use crate::task::{Notification, Status, Task, TaskId, Used};
 
@@ -38,12 +38,11 @@ impl Bridge {
         if let Some(branch) = self.branched_by(name.as_ref(), new).await? {
             return self.view(branch).await;
         }
-        let wrong = |message| Error::WrongState { task_id: trunk.id.clone(), status: trunk.status, message };
         if !trunk.status.is_finished() {
-            return Err(wrong("it is not finished; wait for its end, or interrupt it"));
+            return Err(Error::wrong_state(&trunk, NOT_FINISHED));
         }
-        let thread_id =
-            trunk.thread_id.clone().ok_or_else(|| wrong("it has no thread that could be branched"))?;
+        let no_thread = || Error::wrong_state(&trunk, "it has no thread that could be branched");
+        let thread_id = trunk.thread_id.clone().ok_or_else(no_thread)?;
         let texts = [new.prompt.as_deref(), trunk.settings.developer_instructions.as_deref()];
         let opens = if new.prompt.is_some() { OpensTask::Yes } else { OpensTask::No };
         inner.check_quota(&new.by, opens, &texts).await?;

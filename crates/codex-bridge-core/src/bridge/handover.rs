@@ -96,11 +96,6 @@ impl Inner {
 }
 
 impl Bridge {
-    /// What a token has used of its quota.
-    pub async fn used_by(&self, token: &str) -> Result<Used, Error> {
-        Ok(self.inner.store.used_by(token).await?)
-    }
-
     /// Changes the quota of a token. What was handed over before still counts.
     pub async fn change_quota(&self, name: &str, new: NewQuota, by: &str) -> Result<Token, Error> {
         let (name, by) = (name.to_owned(), by.to_owned());

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Bridge, Error, Inner, TaskView};
 use crate::outbox::{Content, Delivery, DeliveryState, Occasion, Subscription};
 use crate::store::{self, DeliveryFilter, TaskFilter, Write};
-use crate::task::{Notification, Status, Task, TaskId, TimeMs};
+use crate::task::{Notification, NotificationStatus, Status, Task, TaskId, TimeMs};
 
 /// How much of an answer is reported.
 const SUMMARY_CHARS: usize = 700;
@@ -64,27 +64,22 @@ impl Bridge {
         by: &str,
     ) -> Result<Vec<EndNotice>, Error> {
         let by = by.to_owned();
-        self.to_completion(|bridge| async move { bridge.notify_pending(limit, mode, &by).await }).await
-    }
-
-    async fn notify_pending(
-        &self,
-        limit: usize,
-        mode: NotifyMode,
-        by: &str,
-    ) -> Result<Vec<EndNotice>, Error> {
-        let inner = &self.inner;
-        let _changing = inner.changing.lock().await;
-        let statuses = vec![Status::Completed, Status::Failed, Status::Cancelled, Status::Lost];
-        let mut ended = inner.store.tasks(&TaskFilter { statuses, ..TaskFilter::default() }).await?;
-        ended.retain(|task| matches!(task.notification.status.as_str(), "" | "pending"));
-        ended.sort_by_key(|task| (task.completed_at, task.updated_at));
-        ended.truncate(limit);
-        let mut all = Vec::new();
-        for task in ended {
-            all.push(self.notify(task, mode, by).await?);
-        }
-        Ok(all)
+        self.to_completion(|bridge| async move {
+            let inner = &bridge.inner;
+            let _changing = inner.changing.lock().await;
+            let statuses = vec![Status::Completed, Status::Failed, Status::Cancelled, Status::Lost];
+            let mut ended = inner.store.tasks(&TaskFilter { statuses, ..TaskFilter::default() }).await?;
+            ended.retain(|task| {
+                matches!(task.notification.status, NotificationStatus::None | NotificationStatus::Pending)
+            });
+            ended.sort_by_key(|task| (task.completed_at, task.updated_at));
+            let mut all = Vec::new();
+            for task in ended.into_iter().take(limit) {
+                all.push(bridge.notify(task, mode, &by).await?);
+            }
+            Ok(all)
+        })
+        .await
     }
 
     async fn notify(&self, mut task: Task, mode: NotifyMode, by: &str) -> Result<EndNotice, Error> {
@@ -113,7 +108,9 @@ impl Inner {
     pub(super) async fn show_notifications(&self, views: &mut [TaskView]) -> Result<(), store::Error> {
         let ended: Vec<Task> = views
             .iter()
-            .filter(|view| view.task.status.is_finished() && view.task.notification.status == "pending")
+            .filter(|view| {
+                view.task.status.is_finished() && view.task.notification.status == NotificationStatus::Pending
+            })
             .map(|view| view.task.clone())
             .collect();
         let sent = self.deliveries_of(&ended).await?;
@@ -173,13 +170,13 @@ fn delivery_progress(task: &Task, deliveries: &[Delivery]) -> Option<NotifyOutco
 
 fn notification(outcome: &NotifyOutcome) -> Notification {
     let (status, sent_at, error) = match outcome {
-        NotifyOutcome::NoTarget => ("no_target", None, None),
-        NotifyOutcome::Sent { at } => ("sent", Some(*at), None),
-        NotifyOutcome::DryRun => ("pending", None, None),
-        NotifyOutcome::Pending { error } => ("pending", None, error.clone()),
-        NotifyOutcome::Failed { error } => ("failed", None, Some(error.clone())),
+        NotifyOutcome::NoTarget => (NotificationStatus::NoTarget, None, None),
+        NotifyOutcome::Sent { at } => (NotificationStatus::Sent, Some(*at), None),
+        NotifyOutcome::DryRun => (NotificationStatus::Pending, None, None),
+        NotifyOutcome::Pending { error } => (NotificationStatus::Pending, None, error.clone()),
+        NotifyOutcome::Failed { error } => (NotificationStatus::Failed, None, Some(error.clone())),
     };
-    Notification { status: status.to_owned(), sent_at, error }
+    Notification { status, sent_at, error }
 }
 
 /// Plain text: no channel expands anything in it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codex_wire::call::{ThreadArchive, ThreadUnarchive};
 
-use super::{Bridge, Error, Inner, TaskView};
+use super::{Bridge, Error, Inner, NOT_FINISHED, TaskView};
 use crate::task::Task;
 
 /// The time limit of each call.
@@ -17,24 +17,22 @@ impl Bridge {
     /// Releases the thread of a finished task. The task stays, and opens its thread again when it is continued.
     pub async fn release(&self, id: &str) -> Result<TaskView, Error> {
         let id = id.to_owned();
-        self.to_completion(|bridge| async move { bridge.release_now(&id).await }).await
-    }
-
-    async fn release_now(&self, id: &str) -> Result<TaskView, Error> {
-        let inner = &self.inner;
-        let changing = inner.changing.lock().await;
-        let task = self.find(id).await?;
-        let wrong = |message| Error::WrongState { task_id: task.id.clone(), status: task.status, message };
-        if !task.status.is_finished() {
-            return Err(wrong("it is not finished; wait for its end, or interrupt it"));
-        }
-        if task.thread_id.is_none() {
-            return Err(wrong("it has no thread"));
-        }
-        let _still = inner.hold_turns(&task);
-        drop(changing);
-        inner.unload_thread(&task).await.map_err(Error::Refused)?;
-        self.view(task).await
+        self.to_completion(|bridge| async move {
+            let inner = &bridge.inner;
+            let changing = inner.changing.lock().await;
+            let task = bridge.find(&id).await?;
+            if !task.status.is_finished() {
+                return Err(Error::wrong_state(&task, NOT_FINISHED));
+            }
+            if task.thread_id.is_none() {
+                return Err(Error::wrong_state(&task, "it has no thread"));
+            }
+            let _still = inner.hold_turns(&task);
+            drop(changing);
+            inner.unload_thread(&task).await.map_err(Error::Refused)?;
+            bridge.view(task).await
+        })
+        .await
     }
 }
 

@@ -239,10 +239,7 @@ impl<'a> Runner<'a> {
         self.inner.news.turn_joined_midway(&self.task.id);
         let is_told_to_stop = !self.mailbox.interrupters.is_empty();
         self.was_interrupting = is_told_to_stop || self.task.status == Status::Interrupting;
-        self.host_was_lost = match &self.task.epoch {
-            Some(epoch) => !self.inner.hosts.is_alive(epoch).await,
-            None => false,
-        };
+        self.host_was_lost = self.task.epoch.is_some() && !self.inner.has_live_host(&self.task).await;
         self.remember_logged().await
     }
 
@@ -320,8 +317,7 @@ impl<'a> Runner<'a> {
 
     async fn save(&mut self) -> Result<(), store::Error> {
         self.task.updated_at = self.inner.now();
-        self.inner.commit(vec![Write::SaveTask(Box::new(self.task.clone()))]).await?;
-        Ok(())
+        self.inner.commit(vec![Write::SaveTask(Box::new(self.task.clone()))]).await
     }
 }
 

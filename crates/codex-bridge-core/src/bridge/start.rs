@@ -101,8 +101,7 @@ impl Bridge {
             return Ok(Continued { view: self.view(task).await?, turn, after });
         }
         if !task.status.is_finished() {
-            let message = "it is not finished; steer it, or wait for its end";
-            return Err(Error::WrongState { task_id: task.id, status: task.status, message });
+            return Err(Error::wrong_state(&task, "it is not finished; steer it, or wait for its end"));
         }
         inner.check_quota(by, OpensTask::Yes, &[Some(prompt)]).await?;
         // A caller who continues a task wants it to run in spite of limits.
@@ -133,8 +132,7 @@ impl Bridge {
         let author = by.name.clone();
         let (task, mut batch) = match before {
             Some(task) if !task.status.is_finished() => {
-                let message = "it is not finished";
-                return Err(Error::WrongState { task_id: task.id, status: task.status, message });
+                return Err(Error::wrong_state(&task, "it is not finished"));
             }
             Some(mut task) => {
                 task.settings = Settings { turn_given_by: by.kind, ..settings };

@@ -60,23 +60,17 @@ impl Bridge {
         by: &str,
     ) -> Result<(Token, String), Error> {
         let (name, by) = (name.to_owned(), by.to_owned());
-        self.to_completion(|bridge| async move { bridge.make_token(&name, role, quota, &by).await }).await
-    }
-
-    async fn make_token(
-        &self,
-        name: &str,
-        role: Role,
-        quota: NewQuota,
-        by: &str,
-    ) -> Result<(Token, String), Error> {
-        let _changing = self.inner.changing.lock().await;
-        if self.inner.tokens.valid(name).is_some() {
-            return Err(token::Error::Exists(name.to_owned()).into());
-        }
-        let (token, secret) = Token::new(name, role, quota.over(Quota::default())?, self.inner.now())?;
-        self.save_token(&token, by, &format!("create token with role {role}")).await?;
-        Ok((token, secret))
+        self.to_completion(|bridge| async move {
+            let inner = &bridge.inner;
+            let _changing = inner.changing.lock().await;
+            if inner.tokens.valid(&name).is_some() {
+                return Err(token::Error::Exists(name).into());
+            }
+            let (token, secret) = Token::new(&name, role, quota.over(Quota::default())?, inner.now())?;
+            bridge.save_token(&token, &by, &format!("create token with role {role}")).await?;
+            Ok((token, secret))
+        })
+        .await
     }
 
     /// All tokens, revoked ones included, the oldest first.
@@ -89,16 +83,15 @@ impl Bridge {
     /// Revokes a token: for later calls, and for calls that are being answered ([`Bridge::revocations`]).
     pub async fn revoke_token(&self, name: &str, by: &str) -> Result<Token, Error> {
         let (name, by) = (name.to_owned(), by.to_owned());
-        self.to_completion(|bridge| async move { bridge.end_token(&name, &by).await }).await
-    }
-
-    async fn end_token(&self, name: &str, by: &str) -> Result<Token, Error> {
-        let _changing = self.inner.changing.lock().await;
-        let mut token =
-            self.inner.tokens.valid(name).ok_or_else(|| token::Error::Unknown(name.to_owned()))?;
-        token.revoked_at = Some(self.inner.now());
-        self.save_token(&token, by, "revoke token").await?;
-        Ok(token)
+        self.to_completion(|bridge| async move {
+            let _changing = bridge.inner.changing.lock().await;
+            let known = bridge.inner.tokens.valid(&name);
+            let mut token = known.ok_or_else(|| token::Error::Unknown(name.clone()))?;
+            token.revoked_at = Some(bridge.inner.now());
+            bridge.save_token(&token, &by, "revoke token").await?;
+            Ok(token)
+        })
+        .await
     }
 
     pub(super) async fn save_token(&self, token: &Token, by: &str, action: &str) -> Result<(), Error> {

@@ -6,7 +6,8 @@ use super::{Author, Error, Inner, NewTask, state_event};
 use crate::event::Line;
 use crate::store::{self, Write};
 use crate::task::{
-    Before, Notification, Settings, Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord, Used,
+    Before, Notification, NotificationStatus, Settings, Status, Task, TaskId, TimeMs, TurnProgress,
+    TurnRecord, Used,
 };
 
 /// How much of a prompt lists show. A longer one ends in `…`.
@@ -81,10 +82,6 @@ impl Inner {
         prompt: &str,
         now: TimeMs,
     ) -> Result<TurnRecord, Error> {
-        let sealed = self
-            .key
-            .seal(prompt.as_bytes(), task_id.as_str())
-            .map_err(|error| Error::Refused(error.to_string()))?;
         Ok(TurnRecord {
             task_id: task_id.clone(),
             number,
@@ -94,7 +91,7 @@ impl Inner {
             prompt_mark: Some(self.mark(task_id, prompt)?),
             before: None,
             progress: TurnProgress::Recorded,
-            sealed_prompt: Some(sealed),
+            sealed_prompt: Some(self.key.seal(prompt.as_bytes(), task_id.as_str())?),
             prompt_summary: self.summary(prompt),
             turn_id: None,
             outcome: None,
@@ -107,7 +104,7 @@ impl Inner {
 
     /// A keyed hash of a prompt, or of a caller's name for a turn.
     fn mark(&self, task_id: &TaskId, text: &str) -> Result<String, Error> {
-        self.key.mark(text.as_bytes(), task_id.as_str()).map_err(|error| Error::Refused(error.to_string()))
+        Ok(self.key.mark(text.as_bytes(), task_id.as_str())?)
     }
 
     /// Whether a task began with this prompt. True as well for a turn of an older version, which has no hash.
@@ -211,17 +208,11 @@ impl Inner {
         let turn = self.store.turns(&task.id).await?.pop();
         let unsent = turn.filter(|turn| turn.progress == TurnProgress::Recorded);
         task.used.turns = unsent.as_ref().map_or(task.used.turns, |turn| turn.number);
-        let ended = unsent.map(|turn| {
-            let progress = TurnProgress::Ended;
-            Write::SaveTurn(Box::new(TurnRecord {
-                progress,
-                sealed_prompt: None,
-                ended_at: Some(now),
-                ..turn
-            }))
-        });
         let mut batch = self.state_writes(task);
-        batch.extend(ended);
+        batch.extend(unsent.map(|mut turn| {
+            (turn.progress, turn.sealed_prompt, turn.ended_at) = (TurnProgress::Ended, None, Some(now));
+            Write::SaveTurn(Box::new(turn))
+        }));
         self.commit(batch).await
     }
 
@@ -251,6 +242,6 @@ impl Inner {
 
 /// The notification of a turn that has not ended.
 fn untold(target: Option<&String>) -> Notification {
-    let status = if target.is_some() { "pending" } else { "" };
-    Notification { status: status.to_owned(), ..Notification::default() }
+    let status = if target.is_some() { NotificationStatus::Pending } else { NotificationStatus::None };
+    Notification { status, ..Notification::default() }
 }

@@ -66,6 +66,14 @@ impl Inner {
         self.config.home_of(task.settings.codex_home.as_ref())
     }
 
+    /// Whether the host on which the task's thread was last open is alive.
+    pub(crate) async fn has_live_host(&self, task: &Task) -> bool {
+        match &task.epoch {
+            Some(epoch) => self.hosts.is_alive(epoch).await,
+            None => false,
+        }
+    }
+
     /// The task that carries the notice for all tasks that wait for this login.
     pub(crate) async fn carrier_of_notice(
         &self,

@@ -19,18 +19,17 @@ use crate::store::{MessageFilter, Write};
 impl Chats {
     /// Opens a channel under these rules, or changes the rules of an open one.
     pub async fn open_channel(&self, rules: Rules) -> Result<(), Error> {
-        self.to_completion(|chats| async move { chats.begin_to_serve(rules).await }).await
-    }
-
-    async fn begin_to_serve(&self, rules: Rules) -> Result<(), Error> {
-        let name = rules.channel.clone();
-        let before = self.inbox.channels().insert(name.clone(), Arc::new(rules));
-        if before.is_none() {
-            // Once per daemon: a connection that comes and goes must not remind people again and again.
-            self.remind(&name).await?;
-        }
-        self.inbox.wake_for_all();
-        Ok(())
+        self.to_completion(|chats| async move {
+            let name = rules.channel.clone();
+            let before = chats.inbox.channels().insert(name.clone(), Arc::new(rules));
+            if before.is_none() {
+                // Once per daemon: a connection that comes and goes must not remind people again and again.
+                chats.remind(&name).await?;
+            }
+            chats.inbox.wake_for_all();
+            Ok(())
+        })
+        .await
     }
 
     /// Closes a channel. Its messages stay.
@@ -71,11 +70,7 @@ impl Chats {
     /// Sends open requests again: the first notice may be far up in the chat, or its buttons dead.
     async fn remind(&self, channel: &ChannelName) -> Result<(), Error> {
         let now = self.inner().now();
-        let running = MessageFilter {
-            channel: Some(channel.clone()),
-            states: vec![MessageState::Running],
-            ..MessageFilter::default()
-        };
+        let running = MessageFilter::of(channel, MessageState::Running);
         for message in self.inner().store.messages(&running).await? {
             let Some(task_id) = &message.task_id else { continue };
             let Some(task) = self.inner().store.task(task_id).await? else { continue };
@@ -135,49 +130,47 @@ impl Chats {
 
     /// Records that the source knows these messages are done.
     pub async fn acknowledged(&self, messages: Vec<Message>) -> Result<(), Error> {
-        self.to_completion(|chats| async move { chats.note_acknowledged(messages).await }).await
-    }
-
-    async fn note_acknowledged(&self, messages: Vec<Message>) -> Result<(), Error> {
-        let now = self.inner().now();
-        failpoint::hit("inbox.acknowledged");
-        let batch = messages.into_iter().map(|mut message| {
-            if message.state == MessageState::Answered {
-                message.state = MessageState::Acknowledged;
-            }
-            (message.acknowledged_at, message.updated_at) = (Some(now), now);
-            Write::SaveMessage(Box::new(message))
-        });
-        self.inner().commit(batch.collect()).await?;
-        failpoint::hit("inbox.acknowledgement_recorded");
-        Ok(())
+        self.to_completion(|chats| async move {
+            let now = chats.inner().now();
+            failpoint::hit("inbox.acknowledged");
+            let batch = messages.into_iter().map(|mut message| {
+                if message.state == MessageState::Answered {
+                    message.state = MessageState::Acknowledged;
+                }
+                (message.acknowledged_at, message.updated_at) = (Some(now), now);
+                Write::SaveMessage(Box::new(message))
+            });
+            chats.inner().commit(batch.collect()).await?;
+            failpoint::hit("inbox.acknowledgement_recorded");
+            Ok(())
+        })
+        .await
     }
 
     /// Retries a message that was given up.
     pub async fn retry_message(&self, caller: &Caller, id: &str) -> Result<Message, Error> {
         caller.may(Verb::Administer)?;
         let (id, by) = (id.to_owned(), caller.name.clone());
-        self.to_completion(|chats| async move { chats.retry_message_now(&id, &by).await }).await
-    }
-
-    async fn retry_message_now(&self, id: &str, by: &str) -> Result<Message, Error> {
-        let _taking = self.inbox.taking.lock().await;
-        let found = self.message(&id.into()).await?;
-        let mut message = found.ok_or_else(|| Error::UnknownMessage(id.to_owned()))?;
-        if message.state != MessageState::Dead || message.sealed_text.is_none() {
-            let state = message.state.as_str();
-            return Err(Error::Refused(format!(
-                "message {id} is {state}: only a dead message whose text is still stored can be retried"
-            )));
-        }
-        let now = self.inner().now();
-        (message.state, message.attempts, message.error) = (MessageState::Received, 0, None);
-        // The source may get a second acknowledgement, which does no harm.
-        (message.next_at, message.updated_at, message.acknowledged_at) = (now, now, None);
-        let saved = Write::SaveMessage(Box::new(message.clone()));
-        self.inner().commit(vec![saved, self.inner().audit(by, "retry message", None, id)]).await?;
-        self.inbox.wake();
-        Ok(message)
+        self.to_completion(|chats| async move {
+            let _taking = chats.inbox.taking.lock().await;
+            let found = chats.message(&id.as_str().into()).await?;
+            let mut message = found.ok_or_else(|| Error::UnknownMessage(id.clone()))?;
+            if message.state != MessageState::Dead || message.sealed_text.is_none() {
+                let state = message.state.as_str();
+                return Err(Error::Refused(format!(
+                    "message {id} is {state}: only a dead message whose text is still stored can be retried"
+                )));
+            }
+            let now = chats.inner().now();
+            (message.state, message.attempts, message.error) = (MessageState::Received, 0, None);
+            // The source may get a second acknowledgement, which does no harm.
+            (message.next_at, message.updated_at, message.acknowledged_at) = (now, now, None);
+            let saved = Write::SaveMessage(Box::new(message.clone()));
+            chats.inner().commit(vec![saved, chats.inner().audit(&by, "retry message", None, &id)]).await?;
+            chats.inbox.wake();
+            Ok(message)
+        })
+        .await
     }
 }
 

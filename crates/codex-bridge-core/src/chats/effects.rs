@@ -60,6 +60,8 @@ impl Inner {
             | Error::CutOff
             | Error::Hosts(_)
             // A chat causes none of these.
+            | Error::NotSteered(_)
+            | Error::TooLate(_)
             | Error::UnknownDecision(_)
             | Error::DigestMissing
             | Error::UnknownTask(_)
@@ -166,7 +168,7 @@ impl Chats {
         failpoint::hit("steer.before_record");
         self.inner().commit(vec![Write::SaveMessage(Box::new(message))]).await?;
         failpoint::hit("steer.recorded");
-        let outcome = self.desk().steer_as(caller, task_id.as_str(), text, id.0.clone()).await;
+        let outcome = self.desk().steer_as(caller, task_id.as_str(), text, Some(id.0.clone())).await;
         failpoint::hit("steer.given");
         match outcome {
             Ok(outcome) => Ok(Some(Outcome::Steered(outcome))),
@@ -234,7 +236,7 @@ impl Chats {
         let shown = RequestSelector::Shown { request_id, digest: &request.digest };
         let which = if is_no(&decision) { RequestSelector::Named(request_id) } else { shown };
         let pending = self.desk().record_decision(caller, request.task_id.as_str(), which, decision).await?;
-        Ok(async move { Ok(Verdict::of(&request, &pending.await?)) }.boxed())
+        Ok(async move { Ok(Verdict::of(pending.await?)) }.boxed())
     }
 }
 

@@ -150,12 +150,9 @@ impl Chats {
 
     /// The received messages in a message's conversation, the oldest first.
     async fn waiting(&self, message: &Message) -> Result<Vec<Message>, Error> {
-        let waiting = MessageFilter {
-            channel: Some(message.channel.clone()),
-            conversation: Some(message.conversation.clone()),
-            states: vec![MessageState::Received],
-            ..MessageFilter::default()
-        };
+        let conversation = Some(message.conversation.clone());
+        let waiting =
+            MessageFilter { conversation, ..MessageFilter::of(&message.channel, MessageState::Received) };
         let mut waiting = self.inner().store.messages(&waiting).await?;
         waiting.reverse();
         Ok(waiting)

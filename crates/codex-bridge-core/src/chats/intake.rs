@@ -89,7 +89,7 @@ impl Chats {
     pub async fn until_room(&self, channel: &ChannelName) -> Result<(), Error> {
         let rules = self.inbox.rules(channel).filter(|rules| rules.when_full == WhenFull::ReadLater);
         let Some(rules) = rules else { return Ok(()) };
-        let waiting = waiting_in(channel);
+        let waiting = MessageFilter::of(channel, MessageState::Received);
         let mut replies = self.replies();
         let give_up = tokio::time::Instant::now() + LONGEST_WAIT;
         while self.inner().store.message_count(&waiting).await? >= u64::from(rules.most_waiting_in_all) {
@@ -160,12 +160,6 @@ impl Chats {
     }
 }
 
-/// The waiting messages of a channel.
-fn waiting_in(channel: &ChannelName) -> MessageFilter {
-    let channel = Some(channel.clone());
-    MessageFilter { channel, states: vec![MessageState::Received], ..MessageFilter::default() }
-}
-
 /// The messages of one call to [`Chats::receive`].
 struct Batch<'a> {
     chats: &'a Chats,
@@ -229,8 +223,7 @@ impl Batch<'_> {
     fn message(&self, arrival: &Arrival) -> Result<Message, Error> {
         let inner = &self.chats.inner();
         let id = MessageId(format!("in-{}", inner.random_hex()));
-        let sealed = inner.key.seal(intake::beginning(&arrival.text).as_bytes(), id.as_str());
-        let sealed = sealed.map_err(|error| Error::Refused(error.to_string()))?;
+        let sealed = inner.key.seal(intake::beginning(&arrival.text).as_bytes(), id.as_str())?;
         Ok(intake::message(id, self.rules, arrival, sealed, |text| inner.summary(text), self.now))
     }
 
@@ -272,7 +265,7 @@ impl Batch<'_> {
             facts.is_behind = !self.deferred.is_next(&line, &message.external_id, Instant::now());
             let waiting: Vec<&Message> =
                 self.taken.iter().filter(|one| one.state == MessageState::Received).collect();
-            let in_channel = waiting_in(&message.channel);
+            let in_channel = MessageFilter::of(&message.channel, MessageState::Received);
             let here = MessageFilter { conversation: Some(line.1), ..in_channel.clone() };
             let taken_here = waiting.iter().copied().filter(is_here).count() as u64;
             facts.waiting_in_all = store.message_count(&in_channel).await? + waiting.len() as u64;

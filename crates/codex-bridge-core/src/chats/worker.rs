@@ -418,7 +418,7 @@ mod tests {
     use super::*;
     use crate::store::Write;
     use crate::store::conformance::samples;
-    use crate::store::memory::Memory;
+    use crate::store::sqlite::Sqlite;
 
     #[test]
     fn what_breaks_one_change_off_is_not_of_all() {
@@ -443,7 +443,8 @@ mod tests {
     async fn a_message_that_changed_since_it_was_read_is_left_alone() {
         let in_doubt =
             Message { state: MessageState::Running, kind: MessageKind::Steer, ..samples::message(1, "room") };
-        let store = Memory::default();
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(&folder.path().join("bridge.sqlite3")).unwrap();
         assert_eq!(as_seen(&store, &in_doubt).await.unwrap(), None);
         store.commit(vec![Write::AddMessage(Box::new(in_doubt.clone()))]).await.unwrap();
         assert_eq!(as_seen(&store, &in_doubt).await.unwrap().as_ref(), Some(&in_doubt));

@@ -49,7 +49,7 @@ impl Desk {
     }
 
     async fn with_use(&self, token: Token) -> Result<(Token, Used), Error> {
-        let used = self.bridge.used_by(&token.name).await?;
+        let used = self.bridge.store().used_by(&token.name).await?;
         Ok((token, used))
     }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::bridge::Error;
+use crate::request::DecisionWord;
 
 /// The largest number that every reader of JSON can hold.
 pub const SEQ_MAX: i64 = (1 << 53) - 1;
@@ -36,6 +37,8 @@ pub enum Door {
 #[serde(deny_unknown_fields)]
 pub struct Start {
     /// What to do.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(!default))]
     pub prompt: String,
     /// The kind of caller. Ignored in calls with a token.
     #[serde(default)]
@@ -121,6 +124,8 @@ pub struct Limits {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Prompt {
     /// What to do next.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(!default))]
     pub prompt: String,
     /// The caller's name for this request. The same name gives no second turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,6 +149,8 @@ pub struct Fork {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Steer {
     /// The text to add to the running turn.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(!default))]
     pub text: String,
 }
 
@@ -170,13 +177,10 @@ pub struct Decide {
 impl Decide {
     /// The decision as it is sent.
     pub fn new(decision: &Decision, digest: Option<&str>, revealed: bool) -> Self {
-        let decision = match decision {
-            Decision::Accept => "accept".into(),
-            Decision::AcceptForSession => "acceptForSession".into(),
-            Decision::AcceptAlways => "acceptAlways".into(),
-            Decision::Decline => "decline".into(),
-            Decision::Cancel => "cancel".into(),
-            other => serde_json::to_value(other).unwrap_or_default(),
+        let word = DecisionWord::from(decision);
+        let decision = match word.decision() {
+            Some(_) => word.as_str().into(),
+            None => serde_json::to_value(decision).unwrap_or_default(),
         };
         Self { decision, digest: digest.map(str::to_owned), revealed }
     }
@@ -199,17 +203,13 @@ impl Decide {
 
 /// A decision in one word, as calls write it.
 pub fn decision_word(word: &str) -> Result<Decision, Error> {
-    Ok(match word.trim() {
-        "accept" => Decision::Accept,
-        "acceptForSession" => Decision::AcceptForSession,
-        "acceptAlways" => Decision::AcceptAlways,
-        "decline" => Decision::Decline,
-        "cancel" => Decision::Cancel,
-        other => return Err(Error::UnknownDecision(format!("unknown decision {other:?}"))),
-    })
+    let word = word.trim();
+    let unknown = || Error::UnknownDecision(format!("unknown decision {word:?}"));
+    DecisionWord::from(word).decision().ok_or_else(unknown)
 }
 
-/// Reads answers by question id, each as `"x"`, `["x", "y"]` or `{"answers": ["x"]}`.
+/// Reads answers by the key of the question or field, each as `"x"`, `["x", "y"]` or `{"answers": ["x"]}`. A number, or
+/// true or false, is read as its text.
 pub fn answers_of(answers: &Value) -> Result<BTreeMap<String, Vec<String>>, Error> {
     let wrong = || {
         let message = "answers must be an object with one entry per question id, \
@@ -217,13 +217,14 @@ pub fn answers_of(answers: &Value) -> Result<BTreeMap<String, Vec<String>>, Erro
         Error::BadAnswers(message.to_owned())
     };
     let by_question = answers.as_object().ok_or_else(wrong)?;
-    let words = |value: &Value| -> Option<Vec<String>> {
-        let list = value.get("answers").unwrap_or(value);
-        match list {
-            Value::String(one) => Some(vec![one.clone()]),
-            Value::Array(many) => many.iter().map(|it| it.as_str().map(str::to_owned)).collect(),
-            _ => None,
-        }
+    let word = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    };
+    let words = |value: &Value| match value.get("answers").unwrap_or(value) {
+        Value::Array(many) => many.iter().map(word).collect(),
+        one => word(one).map(|one| vec![one]),
     };
     by_question.iter().map(|(id, value)| Ok((id.clone(), words(value).ok_or_else(wrong)?))).collect()
 }

@@ -81,11 +81,6 @@ impl Processes {
         })
     }
 
-    /// The live host of an epoch. Waits while that host is being stopped.
-    async fn find(&self, epoch: &Epoch) -> Option<Host> {
-        self.pool.find(epoch).await
-    }
-
     /// A host with room, started if necessary.
     async fn place(&self, codex_home: Option<&PathBuf>, alone: Option<&TaskId>) -> Result<Host, DialError> {
         loop {
@@ -128,7 +123,7 @@ impl Hosts for Processes {
     }
 
     fn is_alive<'a>(&'a self, epoch: &'a Epoch) -> BoxFuture<'a, bool> {
-        async move { self.find(epoch).await.is_some() }.boxed()
+        async move { self.pool.find(epoch).await.is_some() }.boxed()
     }
 
     fn connect<'a>(
@@ -136,7 +131,7 @@ impl Hosts for Processes {
         epoch: &'a Epoch,
         limit: Duration,
     ) -> BoxFuture<'a, Option<Result<Link, DialError>>> {
-        async move { Some(link::connect(self.find(epoch).await?, limit).await) }.boxed()
+        async move { Some(link::connect(self.pool.find(epoch).await?, limit).await) }.boxed()
     }
 
     fn login<'a>(&'a self, home: &'a Path) -> BoxFuture<'a, Option<String>> {
@@ -219,7 +214,7 @@ impl Dial for HostDial {
         async move {
             let mut prefer = self.prefer.lock().await;
             let known = match &*prefer {
-                Some(epoch) => self.hosts.find(epoch).await,
+                Some(epoch) => self.hosts.pool.find(epoch).await,
                 None => None,
             };
             let host = match known {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use codex_session::ask::Kind;
+use codex_session::ask::{Kind, ShownField};
 use codex_session::{Ask, Decision};
 use serde_json::{Map, Value};
 
@@ -20,7 +20,8 @@ pub fn how(task_id: &TaskId, request_id: &RequestName, ask: &Ask) -> String {
         );
     }
     if is_form(ask) {
-        return format!("/answer {request_id} FIELD=VALUE, a line for each field");
+        let rest = if ask.has_defaults() { "; a field that you leave out has its default" } else { "" };
+        return format!("/answer {request_id} FIELD=VALUE, a line for each field{rest}");
     }
     match keys.as_slice() {
         [] | [_] => format!("/answer {request_id} YOUR ANSWER"),
@@ -56,8 +57,8 @@ pub fn decision(
     if is_form(ask) {
         let fields: Option<Map<String, Value>> = text.lines().map(|line| field(ask, line)).collect();
         return match fields.map(Value::from) {
-            Some(filled) => match form::check(ask, &filled) {
-                Ok(()) => Ok(Decision::Form(filled)),
+            Some(given) => match form::filled(ask, given.clone()) {
+                Ok(_) => Ok(Decision::Form(given)),
                 Err(told) => wrong(&format!("{told}.")),
             },
             None => wrong("A form needs one FIELD=VALUE per line."),
@@ -95,6 +96,9 @@ pub fn options(ask: &Ask) -> Vec<&str> {
     question.options.iter().map(|option| option.label.as_str()).collect()
 }
 
+/// The answers to questions, by their keys.
+type Answers = BTreeMap<String, Vec<String>>;
+
 fn keys(ask: &Ask) -> Vec<&str> {
     ask.questions.iter().map(|question| question.id.as_str()).collect()
 }
@@ -128,28 +132,39 @@ fn keyed(keys: &[&str], text: &str) -> Option<BTreeMap<String, String>> {
 fn field(ask: &Ask, line: &str) -> Option<(String, Value)> {
     let (key, text) = line.split_once('=')?;
     let key = key.trim();
-    Some((key.to_owned(), form::value(ask, key, text.trim())))
+    Some((key.to_owned(), value(ask, key, &[text.trim().to_owned()])))
 }
 
-/// The decision as the request takes it: answers by key become fields of a form. The error says what is wrong.
+fn value(ask: &Ask, key: &str, texts: &[String]) -> Value {
+    ask.field(key)
+        .map_or_else(|| form::value(&ShownField::default(), texts), |field| form::value(field, texts))
+}
+
+/// The decision as the request takes it: each question has its answer, answers by key become fields of a form, and a form
+/// has its defaults. The error says what is wrong.
 pub fn as_asked(ask: &Ask, decision: Decision) -> Result<Decision, String> {
-    let decision = match decision {
+    let form = match decision {
         Decision::Answers(given) if is_form(ask) => {
-            let fields = given.into_iter().map(|(key, answers)| {
-                let value = match answers.as_slice() {
-                    [only] => form::value(ask, &key, only),
-                    several => several.iter().map(|one| form::value(&Ask::default(), &key, one)).collect(),
-                };
-                (key, value)
-            });
-            Decision::Form(fields.collect())
+            given.iter().map(|(key, texts)| (key.clone(), value(ask, key, texts))).collect()
         }
-        decision => decision,
+        Decision::Answers(given) => return answered(ask, given).map(Decision::Answers),
+        Decision::Form(form) => form,
+        decision => return Ok(decision),
     };
-    if let Decision::Form(filled) = &decision {
-        form::check(ask, filled)?;
+    form::filled(ask, form).map(Decision::Form)
+}
+
+/// Checks that each question has an answer, and that each answer belongs to a question.
+fn answered(ask: &Ask, given: Answers) -> Result<Answers, String> {
+    let keys = keys(ask);
+    if let Some(unknown) = given.keys().find(|key| !keys.contains(&key.as_str())) {
+        return Err(format!("there is no question {unknown}: the questions are {}", keys.join(", ")));
     }
-    Ok(decision)
+    let is_missing = |key: &&str| given.get(*key).is_none_or(Vec::is_empty);
+    match keys.iter().copied().find(is_missing) {
+        Some(missing) => Err(format!("the answer to {missing} is missing")),
+        None => Ok(given),
+    }
 }
 
 #[cfg(test)]
@@ -190,7 +205,6 @@ mod tests {
         let given =
             |key: &str, texts: &[&str]| (key.to_owned(), texts.iter().map(|&text| text.to_owned()).collect());
         let answers = Decision::Answers([given("n", &["3"]), given("tags", &["a", "b"])].into());
-        assert_eq!(as_asked(&ask(&["n"]), answers.clone()), Ok(answers.clone()));
         let form = Decision::Form(json!({"n": 3, "tags": ["a", "b"]}));
         assert_eq!(as_asked(&read(json!({"kind": "form"})), answers.clone()), Ok(form));
         let choices = [json!({"value": "a"})];
@@ -198,6 +212,20 @@ mod tests {
             json!([{"name": "n", "type": "string"}, {"name": "tags", "type": "array", "choices": choices}]);
         let told = as_asked(&read(json!({"kind": "form", "fields": fields})), answers).unwrap_err();
         assert_eq!(told, "tags must be a list of these: a");
+    }
+
+    #[test]
+    fn each_question_has_its_answer_and_each_answer_its_question() {
+        let asked = |decision: Decision| as_asked(&ask(&["colour", "size"]), decision);
+        let given = |pairs: &[(&str, &str)]| {
+            answers(pairs.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())))
+        };
+        let both = given(&[("colour", "a shade of my own"), ("size", "big")]);
+        assert_eq!(asked(both.clone()), Ok(both));
+        assert_eq!(asked(given(&[("colour", "Red")])), Err("the answer to size is missing".to_owned()));
+        let told = asked(given(&[("colour", "Red"), ("shade", "dark")])).unwrap_err();
+        assert_eq!(told, "there is no question shade: the questions are colour, size");
+        assert_eq!(asked(Decision::Decline), Ok(Decision::Decline));
     }
 
     #[test]

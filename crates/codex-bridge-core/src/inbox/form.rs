@@ -2,44 +2,72 @@
 
 use codex_session::Ask;
 use codex_session::ask::{FieldKind, ShownField};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-fn named<'a>(ask: &'a Ask, name: &str) -> Option<&'a ShownField> {
-    ask.fields.iter().find(|field| field.name == name)
-}
-
-/// Reads a text as the value of a field. JSON is read as such, unless the field takes text.
-pub fn value(ask: &Ask, name: &str, text: &str) -> Value {
-    let plain = || Value::String(text.to_owned());
-    match named(ask, name).map(|field| field.kind) {
-        Some(FieldKind::String) => plain(),
-        Some(FieldKind::Array) if !text.trim_start().starts_with('[') => {
-            text.split(',').map(|one| Value::String(one.trim().to_owned())).collect()
+/// Reads texts as the value of a field: one text, or several choices. Numbers, yes or no, and lists are read as such; the
+/// text `null` leaves out a field that is not text.
+pub fn value(field: &ShownField, texts: &[String]) -> Value {
+    let [text] = texts else { return texts.iter().map(|text| choice(field, text)).collect() };
+    let plain = || Value::String(text.clone());
+    let json = || serde_json::from_str(text).unwrap_or_else(|_| plain());
+    let is_choice = || field.choices.iter().any(|choice| choice.value == *text);
+    match field.kind {
+        FieldKind::String => plain(),
+        FieldKind::Array if is_choice() => [plain()].into_iter().collect(),
+        FieldKind::Array if text.trim_start().starts_with('[') => json(),
+        FieldKind::Array => text.split(',').map(|one| Value::String(one.trim().to_owned())).collect(),
+        FieldKind::Boolean => match text.trim().to_ascii_lowercase().as_str() {
+            "yes" | "y" => true.into(),
+            "no" | "n" => false.into(),
+            _ => json(),
+        },
+        FieldKind::Integer | FieldKind::Number => {
+            text.trim().parse::<i64>().map_or_else(|_| json(), Value::from)
         }
-        _ => serde_json::from_str(text).unwrap_or_else(|_| plain()),
+        FieldKind::Other => json(),
     }
 }
 
-/// Checks a filled form. The error says in one sentence what is allowed.
-pub fn check(ask: &Ask, form: &Value) -> Result<(), String> {
-    if ask.fields.is_empty() {
-        return Ok(());
+fn choice(field: &ShownField, text: &str) -> Value {
+    let plain = || Value::String(text.to_owned());
+    if field.kind == FieldKind::Array {
+        plain()
+    } else {
+        serde_json::from_str(text).unwrap_or_else(|_| plain())
     }
-    let Some(form) = form.as_object() else {
+}
+
+/// The whole form: a field that is not given has its default, one that is `null` is left out. The error names the field and
+/// says in one sentence what is allowed.
+pub fn filled(ask: &Ask, form: Value) -> Result<Value, String> {
+    if ask.fields.is_empty() {
+        return Ok(form);
+    }
+    let Value::Object(mut form) = form else {
         return Err("a form is filled in as an object, with a value for each field".to_owned());
     };
-    if let Some(unknown) = form.keys().find(|name| named(ask, name).is_none()) {
+    if let Some(unknown) = form.keys().find(|name| ask.field(name).is_none()) {
         let names: Vec<&str> = ask.fields.iter().map(|field| field.name.as_str()).collect();
         return Err(format!("the form has no field {unknown}: it has {}", names.join(", ")));
     }
-    ask.fields.iter().try_for_each(|field| check_field(field, form))
+    for field in &ask.fields {
+        // The name of a field of an unknown kind may be shown changed.
+        let default = field.default.as_ref().filter(|_| field.kind != FieldKind::Other);
+        if let (Some(default), false) = (default, form.contains_key(&field.name)) {
+            form.insert(field.name.clone(), default.clone());
+        }
+        check(field, form.get(&field.name).unwrap_or(&Value::Null))?;
+    }
+    form.retain(|_, value| !value.is_null());
+    Ok(Value::Object(form))
 }
 
-fn check_field(field: &ShownField, form: &Map<String, Value>) -> Result<(), String> {
+/// Checks the value of a field; `null` leaves the field out.
+pub fn check(field: &ShownField, value: &Value) -> Result<(), String> {
     let name = &field.name;
-    let Some(value) = form.get(name) else {
+    if value.is_null() {
         return if field.required { Err(format!("{name} must be filled in")) } else { Ok(()) };
-    };
+    }
     let wrong = |what: String| Err(format!("{name} must be {what}"));
     let choices: Vec<&str> = field.choices.iter().map(|choice| choice.value.as_str()).collect();
     let is_choice = |value: &Value| match value.as_str() {
@@ -53,9 +81,9 @@ fn check_field(field: &ShownField, form: &Map<String, Value>) -> Result<(), Stri
             wrong(format!("one of: {}", choices.join(" | ")))
         }
         (FieldKind::String, Value::String(_)) if !choices.is_empty() => Ok(()),
-        (FieldKind::String, Value::String(text)) => {
-            within(field, text.chars().count(), "characters").or_else(wrong)
-        }
+        (FieldKind::String, Value::String(text)) => within(field, text.chars().count(), "characters")
+            .and_then(|()| fits_format(field, text))
+            .or_else(wrong),
         (FieldKind::Boolean, Value::Bool(_)) | (FieldKind::Other, _) => Ok(()),
         (FieldKind::Integer, Value::Number(number)) if number.as_f64().is_none_or(|it| it.fract() != 0.0) => {
             wrong("a whole number".to_owned())
@@ -91,6 +119,35 @@ fn within(field: &ShownField, length: usize, of: &str) -> Result<(), String> {
     }
 }
 
+/// The formats of MCP. Only their shape is checked: what else they mean is the server's business.
+fn fits_format(field: &ShownField, text: &str) -> Result<(), String> {
+    let is_filled = |parts: Option<(&str, &str)>| parts.is_some_and(|(a, b)| !a.is_empty() && !b.is_empty());
+    let is_word = !text.contains(char::is_whitespace);
+    let (fits, what) = match field.format.as_deref() {
+        Some("email") => (is_word && is_filled(text.split_once('@')), "an email address"),
+        Some("uri") => (is_word && is_filled(text.split_once(':')), "a URI, as in https://example.org"),
+        Some("date") => (has_shape(text, "0000-00-00"), "a date, as in 2026-08-22"),
+        Some("date-time") => (is_date_time(text), "a date and time, as in 2026-08-22T12:00:00Z"),
+        _ => return Ok(()),
+    };
+    if fits { Ok(()) } else { Err(what.to_owned()) }
+}
+
+/// Whether a text has a digit for each `0` of the shape, and is like it otherwise.
+fn has_shape(text: &str, shape: &str) -> bool {
+    let fits = |(char, like): (char, char)| if like == '0' { char.is_ascii_digit() } else { char == like };
+    text.chars().count() == shape.len() && text.chars().zip(shape.chars()).all(fits)
+}
+
+fn is_date_time(text: &str) -> bool {
+    const SHAPE: &str = "0000-00-00T00:00:00";
+    let Some((time, zone)) = text.split_at_checked(SHAPE.len()) else { return false };
+    let digits =
+        |fraction: &str| fraction.find(|char: char| !char.is_ascii_digit()).unwrap_or(fraction.len());
+    let zone = zone.strip_prefix('.').map_or(zone, |fraction| &fraction[digits(fraction)..]);
+    has_shape(time, SHAPE) && (zone == "Z" || has_shape(zone, "+00:00") || has_shape(zone, "-00:00"))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -106,15 +163,21 @@ mod tests {
             {"name": "dry_run", "type": "boolean", "default": true},
             {"name": "tags", "type": "array", "choices": [{"value": "a"}, {"value": "b"}], "max_length": 1},
             {"name": "odd", "type": "other"},
+            {"name": "mail", "type": "string", "format": "email"},
+            {"name": "page", "type": "string", "format": "uri"},
+            {"name": "day", "type": "string", "format": "date"},
+            {"name": "at", "type": "string", "format": "date-time"},
         ]});
         serde_json::from_value(ask).unwrap()
     }
 
     #[test]
     fn a_form_takes_what_its_fields_allow_and_says_what_that_is() {
-        let full = json!({"name": "1", "colour": "red", "count": 3, "size": 2, "dry_run": false, "tags": ["a"], "odd": {}});
-        assert_eq!(check(&ask(), &full), Ok(()));
-        assert_eq!(check(&ask(), &json!({"name": "x"})), Ok(()));
+        let full = json!({
+            "name": "1", "colour": "red", "count": 3, "size": 2, "dry_run": false, "tags": ["a"], "odd": {},
+            "mail": "a@b", "page": "https://x", "day": "2026-08-22", "at": "2026-08-22T12:00:00.5+02:00",
+        });
+        assert_eq!(filled(&ask(), full.clone()), Ok(full));
         for (form, told) in [
             (json!({}), "name must be filled in"),
             (json!({"name": 1}), "name must be text"),
@@ -130,20 +193,54 @@ mod tests {
             (json!({"name": "x", "tags": ["a", "b"]}), "tags must be at most 1 choices"),
             (
                 json!({"name": "x", "more": 1}),
-                "the form has no field more: it has name, colour, count, size, dry_run, tags, odd",
+                "the form has no field more: it has name, colour, count, size, dry_run, tags, odd, mail, page, day, at",
+            ),
+            (json!({"name": null}), "name must be filled in"),
+            (json!({"name": "x", "mail": "me"}), "mail must be an email address"),
+            (json!({"name": "x", "page": "here"}), "page must be a URI, as in https://example.org"),
+            (json!({"name": "x", "day": "22.8.2026"}), "day must be a date, as in 2026-08-22"),
+            (
+                json!({"name": "x", "at": "2026-08-22"}),
+                "at must be a date and time, as in 2026-08-22T12:00:00Z",
             ),
             (json!("x"), "a form is filled in as an object, with a value for each field"),
         ] {
-            assert_eq!(check(&ask(), &form), Err(told.to_owned()), "{form}");
+            assert_eq!(filled(&ask(), form.clone()), Err(told.to_owned()), "{form}");
         }
     }
 
     #[test]
+    fn what_is_not_given_has_its_default_and_null_leaves_it_out() {
+        assert_eq!(filled(&ask(), json!({"name": "x"})), Ok(json!({"name": "x", "dry_run": true})));
+        assert_eq!(filled(&ask(), json!({"name": "x", "dry_run": null})), Ok(json!({"name": "x"})));
+        let renamed = json!({"fields": [{"name": "changed for display", "type": "other", "default": 1}]});
+        assert_eq!(filled(&serde_json::from_value(renamed).unwrap(), json!({})), Ok(json!({})));
+        assert_eq!(filled(&Ask::default(), json!({"a": 1})), Ok(json!({"a": 1})), "a form that is not known");
+    }
+
+    #[test]
     fn words_become_what_the_field_takes() {
-        assert_eq!(value(&ask(), "name", "3"), json!("3"));
-        assert_eq!(value(&ask(), "count", "3"), json!(3));
-        assert_eq!(value(&ask(), "dry_run", "true"), json!(true));
-        assert_eq!(value(&ask(), "tags", "a, b"), json!(["a", "b"]));
-        assert_eq!(value(&Ask::default(), "name", "3"), json!(3), "of a form that is not known");
+        let value = |name: &str, texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(|&text| text.to_owned()).collect();
+            value(ask().field(name).unwrap_or(&ShownField::default()), &texts)
+        };
+        for (name, text, expected) in [
+            ("name", "3", json!("3")),
+            ("count", "3", json!(3)),
+            ("count", " 03 ", json!(3)),
+            ("count", "1.5", json!(1.5)),
+            ("count", "NaN", json!("NaN")),
+            ("count", "null", json!(null)),
+            ("dry_run", "true", json!(true)),
+            ("dry_run", "No", json!(false)),
+            ("tags", "a, b", json!(["a", "b"])),
+            ("tags", "[\"a\"]", json!(["a"])),
+            ("odd", "{\"x\": 1}", json!({"x": 1})),
+            ("unknown", "3", json!(3)),
+        ] {
+            assert_eq!(value(name, &[text]), expected, "{name}={text}");
+        }
+        assert_eq!(value("tags", &["1", "2"]), json!(["1", "2"]));
+        assert_eq!(value("unknown", &["1", "x"]), json!([1, "x"]));
     }
 }

@@ -17,6 +17,7 @@ use super::{
     Command, Conversation, Message, MessageKind, MessageState as Stored, Party, Rules, WhileRunning, reply,
 };
 use crate::outbox::DeliveryId;
+use crate::refusal::not_steered;
 use crate::request::{RequestRecord, RequestState};
 use crate::task::{EscalationRule, Settings, Status, Task, TaskId, TimeMs};
 
@@ -36,8 +37,6 @@ const TOO_LONG_AGO: &str =
 /// The reply to a steer that was on its way to Codex when the turn failed.
 const MAY_BE_LOST: &str =
     "It is not known whether Codex took this before it failed. Write it again if it still applies.";
-/// Why a steer is refused.
-const NOT_STEERABLE: &str = "Codex accepts no additions to the running turn";
 /// Why a message is given up whose sealing key is gone.
 const UNREADABLE: &str = "the message cannot be decrypted: the key that sealed it is gone";
 /// Why a message is given up whose task was deleted before the reply.
@@ -237,7 +236,9 @@ fn in_doubt(message: &Message, task_id: TaskId, facts: &Facts, now: TimeMs) -> V
     match &facts.outcome {
         Some(Outcome::Steered(SteerOutcome::Accepted)) => return taken(),
         // Only this outcome says that Codex refused. A turn that has ended may have taken the text.
-        Some(Outcome::Steered(SteerOutcome::NotSteerable)) => return refused(NOT_STEERABLE),
+        Some(Outcome::Steered(outcome @ SteerOutcome::NotSteerable)) => {
+            return refused(&not_steered(outcome));
+        }
         Some(Outcome::NotAddable(why)) => return refused(why),
         _ => {}
     }

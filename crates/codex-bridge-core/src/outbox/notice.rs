@@ -250,9 +250,7 @@ impl Asked {
 /// What is known about a turn that has ended, beyond its task.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TurnFacts<'a> {
-    /// The prompt.
     pub(crate) prompt: Option<&'a str>,
-    /// The work time.
     pub(crate) work_ms: Option<u64>,
     /// The changes, as a unified diff.
     pub(crate) diff: Option<&'a str>,
@@ -375,7 +373,7 @@ impl Notice {
     }
 
     /// Whether the notice contains this request.
-    pub(crate) fn tells_of(&self, request_id: &RequestName) -> bool {
+    pub fn tells_of(&self, request_id: &RequestName) -> bool {
         self.requests().iter().any(|asked| asked.request_id == *request_id)
     }
 

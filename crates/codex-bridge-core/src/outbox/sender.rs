@@ -72,6 +72,13 @@ pub struct Attempt {
     pub may_be_duplicate: bool,
 }
 
+impl Attempt {
+    /// The first attempt.
+    pub fn first(key: DeliveryId, target: &str, notice: Notice) -> Self {
+        Self { key, target: target.to_owned(), notice, number: 1, twins: 0, may_be_duplicate: false }
+    }
+}
+
 /// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -134,25 +141,5 @@ impl Outcome {
     /// The notice may have arrived.
     pub fn in_doubt(error: impl Into<String>) -> Self {
         Self::Failed { refusal: Refusal::Later, in_doubt: true, error: error.into() }
-    }
-}
-
-/// A sender without targets, for programs that send no notices.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Nobody;
-
-impl Sender for Nobody {
-    fn check(&self, target: &str) -> Result<(), Unknown> {
-        let why = "no targets are configured".to_owned();
-        Err(Unknown { target: target.to_owned(), why, known: Vec::new() })
-    }
-
-    fn repeats(&self, _attempt: &Attempt) -> Repeats {
-        Repeats::MayDouble
-    }
-
-    fn send(&self, attempt: Attempt) -> BoxFuture<'_, Outcome> {
-        let error = format!("{} is not configured", attempt.target);
-        std::future::ready(Outcome::failed(Refusal::Never, error)).boxed()
     }
 }

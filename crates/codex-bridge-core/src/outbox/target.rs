@@ -2,8 +2,6 @@
 //!
 //! This module knows the grammar, but no platform and no configured target.
 
-use std::fmt;
-
 use super::Occasion;
 use crate::task::Task;
 
@@ -116,24 +114,19 @@ fn keep(all: &mut Vec<Subscription>, one: Option<Subscription>) {
     }
 }
 
-impl fmt::Display for Subscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.target)?;
-        if self.occasions == BY_DEFAULT {
-            return Ok(());
-        }
-        let words: Vec<&str> = self.occasions.iter().map(|occasion| occasion.as_str()).collect();
-        write!(f, "?on={}", words.join(","))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn written(one: &Subscription) -> String {
+        let words: Vec<&str> = one.occasions.iter().map(|occasion| occasion.as_str()).collect();
+        let is_default = one.occasions == BY_DEFAULT;
+        if is_default { one.target.clone() } else { format!("{}?on={}", one.target, words.join(",")) }
+    }
+
     fn check(text: &str, expected: &[&str]) {
         let found = Subscription::parse_all(text).unwrap();
-        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let found: Vec<String> = found.iter().map(written).collect();
         assert_eq!(found, expected, "{text:?}");
         assert_eq!(Subscription::parse_all(&found.join(" ")).unwrap().len(), expected.len());
     }
@@ -184,7 +177,7 @@ mod tests {
             assert!(!one.wants(Occasion::Completed), "its end is a reply");
         }
         let all = Subscription::of(&task(Some("exec:a telegram:1?on=failed"), "telegram:1"));
-        let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+        let all: Vec<String> = all.iter().map(written).collect();
         assert_eq!(all, ["exec:a", "telegram:1?on=failed,approval,question"]);
     }
 

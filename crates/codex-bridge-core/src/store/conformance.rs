@@ -18,7 +18,7 @@ use codex_session::ask::ShownChange;
 use futures_util::future::{join, join_all};
 
 use self::samples::{add, append, full_task, new_task, request, task_id, turn};
-use super::{AuditFilter, Error, Prune, RequestFilter, Store, TaskFilter, Write};
+use super::{AuditFilter, AuditLine, Error, Prune, RequestFilter, Store, TaskFilter, Write};
 use crate::event::{Diff, Event, Line, NewEvent, Seq, Steered};
 use crate::request::{RequestState, WholeChanges};
 use crate::task::{Status, Task, TimeMs, TurnProgress};
@@ -167,13 +167,13 @@ pub async fn what_is_written_is_read_back(store: &impl Store) {
             Write::SaveRequest(Box::new(text_id.clone())),
             Write::SaveRequest(Box::new(number_id.clone())),
             append(1, 1..=3),
-            Write::Audit {
+            Write::Audit(AuditLine {
                 at: 1,
                 actor: "someone".into(),
                 action: "start".into(),
                 task_id: Some(task_id(1)),
                 detail: "x".into(),
-            },
+            }),
         ],
     )
     .await;
@@ -616,12 +616,14 @@ pub async fn what_a_token_has_used_is_counted_until_its_tasks_are_forgotten(stor
 
 /// The audit log outlives its tasks.
 pub async fn the_audit_log_is_found_by_task_and_time_and_outlives_its_tasks(store: &impl Store) {
-    let line = |at, task: Option<u32>| Write::Audit {
-        at,
-        actor: "someone".into(),
-        action: "decide accept".into(),
-        task_id: task.map(task_id),
-        detail: format!("line {at}"),
+    let line = |at, task: Option<u32>| {
+        Write::Audit(AuditLine {
+            at,
+            actor: "someone".into(),
+            action: "decide accept".into(),
+            task_id: task.map(task_id),
+            detail: format!("line {at}"),
+        })
     };
     let ended = Task { status: Status::Completed, ..new_task(1) };
     commit(store, vec![add(ended), line(10, Some(1)), line(20, Some(2)), line(30, None), line(40, Some(1))])

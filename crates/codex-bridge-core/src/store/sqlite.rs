@@ -24,7 +24,7 @@ mod writer;
 use std::fs::File;
 use std::path::Path;
 
-use futures_util::future::BoxFuture;
+use rusqlite::Connection;
 
 use self::ballast::Ballast;
 use self::fault::DbFile;
@@ -32,7 +32,7 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::{
     AuditFilter, AuditLine, Counts, DeliveryFilter, Error, MessageFilter, Prune, RequestFilter, Store,
-    TaskFilter, WithOpen, Write,
+    StoreFuture, TaskFilter, WithOpen, Write,
 };
 use crate::event::{Event, Seq};
 use crate::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message};
@@ -69,6 +69,13 @@ impl Sqlite {
         let writer = Writer::start(connection, place.clone(), ballast)?;
         Ok(Self { readers: Readers::new(place.clone()), writer, place, _owner: owner })
     }
+
+    fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> StoreFuture<'_, T> {
+        Box::pin(self.readers.read(query))
+    }
 }
 
 /// Looks for damage in a file that is not open as a store. Returns findings; none means sound. Changes nothing.
@@ -87,142 +94,132 @@ fn damage_as_finding(found: Result<Vec<String>, Error>) -> Result<Vec<String>, E
 }
 
 impl Store for Sqlite {
-    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Vec<Event>, Error>> {
+    fn commit(&self, batch: Vec<Write>) -> StoreFuture<'_, Vec<Event>> {
         Box::pin(self.writer.commit(batch))
     }
 
-    fn prune(&self, prune: Prune) -> BoxFuture<'_, Result<u64, Error>> {
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
         Box::pin(self.writer.prune(prune))
     }
 
-    fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>> {
+    fn check_writable(&self) -> StoreFuture<'_, ()> {
         Box::pin(self.writer.probe())
     }
 
-    fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>> {
+    fn task<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Task>> {
         let id = id.clone();
-        Box::pin(self.readers.read(move |connection| query::task(connection, &id)))
+        self.read(move |connection| query::task(connection, &id))
     }
 
-    fn task_with_open<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<WithOpen>, Error>> {
+    fn task_with_open<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<WithOpen>> {
         let id = id.clone();
-        Box::pin(self.readers.read(move |connection| {
+        self.read(move |connection| {
             let Some(task) = query::task(connection, &id)? else { return Ok(None) };
             let open = query::requests(connection, &RequestFilter::open_of(id))?;
             Ok(Some((task, open)))
-        }))
+        })
     }
 
-    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> BoxFuture<'a, Result<Vec<Task>, Error>> {
+    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> StoreFuture<'a, Vec<Task>> {
         let filter = filter.clone();
-        Box::pin(self.readers.read(move |connection| query::tasks(connection, &filter)))
+        self.read(move |connection| query::tasks(connection, &filter))
     }
 
-    fn turns<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Vec<TurnRecord>, Error>> {
+    fn turns<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Vec<TurnRecord>> {
         let id = id.clone();
-        Box::pin(self.readers.read(move |connection| query::turns(connection, &id)))
+        self.read(move |connection| query::turns(connection, &id))
     }
 
-    fn events<'a>(
-        &'a self,
-        id: &'a TaskId,
-        after: Seq,
-        limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+    fn events<'a>(&'a self, id: &'a TaskId, after: Seq, limit: u32) -> StoreFuture<'a, Vec<Event>> {
         let id = id.clone();
-        Box::pin(self.readers.read(move |connection| query::events(connection, &id, after, limit)))
+        self.read(move |connection| query::events(connection, &id, after, limit))
     }
 
-    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> StoreFuture<'a, Vec<Event>> {
         let id = id.clone();
-        Box::pin(self.readers.read(move |connection| query::last_events(connection, &id, limit)))
+        self.read(move |connection| query::last_events(connection, &id, limit))
     }
 
-    fn last_diff<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Event>, Error>> {
+    fn last_diff<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Event>> {
         let id = id.clone();
-        Box::pin(self.readers.read(move |connection| query::last_diff(connection, &id)))
+        self.read(move |connection| query::last_diff(connection, &id))
     }
 
-    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
+    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> StoreFuture<'a, bool> {
         let (id, client_id) = (id.clone(), client_id.to_owned());
-        Box::pin(self.readers.read(move |connection| query::was_steered(connection, &id, &client_id)))
+        self.read(move |connection| query::was_steered(connection, &id, &client_id))
     }
 
-    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>> {
+    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> StoreFuture<'a, Vec<RequestRecord>> {
         let filter = filter.clone();
-        Box::pin(self.readers.read(move |connection| query::requests(connection, &filter)))
+        self.read(move |connection| query::requests(connection, &filter))
     }
 
-    fn whole_changes<'a>(
-        &'a self,
-        request_id: &'a RequestName,
-    ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>> {
+    fn whole_changes<'a>(&'a self, request_id: &'a RequestName) -> StoreFuture<'a, Option<WholeChanges>> {
         let request_id = request_id.clone();
-        Box::pin(self.readers.read(move |connection| query::whole_changes(connection, &request_id)))
+        self.read(move |connection| query::whole_changes(connection, &request_id))
     }
 
-    fn counts(&self) -> BoxFuture<'_, Result<Counts, Error>> {
-        Box::pin(self.readers.read(count::counts))
+    fn counts(&self) -> StoreFuture<'_, Counts> {
+        self.read(count::counts)
     }
 
-    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>> {
+    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> StoreFuture<'a, Vec<Delivery>> {
         let filter = filter.clone();
-        Box::pin(self.readers.read(move |connection| deliveries::find(connection, &filter)))
+        self.read(move |connection| deliveries::find(connection, &filter))
     }
 
-    fn next_deliveries(&self) -> BoxFuture<'_, Result<Vec<Delivery>, Error>> {
-        Box::pin(self.readers.read(deliveries::next))
+    fn next_deliveries(&self) -> StoreFuture<'_, Vec<Delivery>> {
+        self.read(deliveries::next)
     }
 
-    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> StoreFuture<'a, Vec<Message>> {
         let filter = filter.clone();
-        Box::pin(self.readers.read(move |connection| messages::find(connection, &filter)))
+        self.read(move |connection| messages::find(connection, &filter))
     }
 
-    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<u64, Error>> {
+    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> StoreFuture<'a, u64> {
         let filter = filter.clone();
-        Box::pin(self.readers.read(move |connection| messages::count(connection, &filter)))
+        self.read(move |connection| messages::count(connection, &filter))
     }
 
-    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> StoreFuture<'a, Vec<Message>> {
         let channel = channel.clone();
-        Box::pin(self.readers.read(move |connection| messages::next(connection, &channel)))
+        self.read(move |connection| messages::next(connection, &channel))
     }
 
     fn conversations<'a>(
         &'a self,
         channel: &'a ChannelName,
         key: Option<&'a ConversationKey>,
-    ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>> {
+    ) -> StoreFuture<'a, Vec<Conversation>> {
         let (channel, key) = (channel.clone(), key.cloned());
-        Box::pin(
-            self.readers.read(move |connection| messages::conversations(connection, &channel, key.as_ref())),
-        )
+        self.read(move |connection| messages::conversations(connection, &channel, key.as_ref()))
     }
 
-    fn channels(&self) -> BoxFuture<'_, Result<Vec<ChannelRecord>, Error>> {
-        Box::pin(self.readers.read(messages::channels))
+    fn channels(&self) -> StoreFuture<'_, Vec<ChannelRecord>> {
+        self.read(messages::channels)
     }
 
-    fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>> {
-        Box::pin(self.readers.read(query::tokens))
+    fn tokens(&self) -> StoreFuture<'_, Vec<Token>> {
+        self.read(query::tokens)
     }
 
-    fn used_by<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Used, Error>> {
+    fn used_by<'a>(&'a self, token: &'a str) -> StoreFuture<'a, Used> {
         let token = token.to_owned();
-        Box::pin(self.readers.read(move |connection| count::used(connection, &token)))
+        self.read(move |connection| count::used(connection, &token))
     }
 
-    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>> {
+    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> StoreFuture<'a, Vec<AuditLine>> {
         let filter = filter.clone();
-        Box::pin(self.readers.read(move |connection| query::audit(connection, &filter)))
+        self.read(move |connection| query::audit(connection, &filter))
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>> {
+    fn check(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(async { damage_as_finding(self.readers.read(check::findings).await) })
     }
 
-    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
+    fn backup<'a>(&'a self, file: &'a Path) -> StoreFuture<'a, ()> {
         let (source, target) = (self.place.clone(), file.to_owned());
         Box::pin(async move {
             let copied = tokio::task::spawn_blocking(move || backup::write(&source, &target)).await;

@@ -107,7 +107,7 @@ async fn whoever_listens_hears_of_a_cancellation_whose_caller_hung_up() {
     let id = bridge.start(bench.task("waits")).await.unwrap().task.id;
     let (mut news, _) = bridge.join(&id);
     let (caller, of) = (bridge.clone(), id.to_string());
-    store.hang_up_on(async move { caller.interrupt(&of).await }).await;
+    store.hang_up_on(async move { caller.interrupt(&of, None).await }).await;
     told(&mut news).await;
     assert_eq!(bridge.show(id.as_str()).await.unwrap().task.status, Status::Cancelled);
     bench.model.release("gate");

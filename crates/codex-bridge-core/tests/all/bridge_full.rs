@@ -68,7 +68,8 @@ async fn what_is_added_while_the_store_fails_reaches_the_turn_when_it_is_taken_u
     eventually(async || store.refusals.load(Ordering::SeqCst), |refusals| *refusals > 0).await;
     // The runner leaves the store alone for a while. The turn goes on.
     let (steering, of) = (bridge.clone(), id.clone());
-    let steer = tokio::spawn(async move { steering.steer(of.as_str(), "and mind", &"ada".into()).await });
+    let steer =
+        tokio::spawn(async move { steering.steer(of.as_str(), "and mind", &"ada".into(), None).await });
     store.curse(|_| false);
     assert_eq!(steer.await.unwrap().unwrap(), SteerOutcome::Accepted);
     bench.model.release("fault");

@@ -48,7 +48,7 @@ async fn a_parked_task_that_is_interrupted_does_not_go_on() {
     for id in [&id, &other] {
         assert!(at_rest(&bridge, id.as_str()).await.task.parked.is_some());
     }
-    let stopped = bridge.interrupt(id.as_str()).await.unwrap().task;
+    let stopped = bridge.interrupt(id.as_str(), None).await.unwrap().task;
     assert_eq!((stopped.status, stopped.parked), (Status::Cancelled, None));
     bench.log_in("{}");
     until(&bridge, other.as_str(), Status::Completed).await;

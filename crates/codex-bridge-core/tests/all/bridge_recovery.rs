@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codex_bridge_core::bridge::{DecisionOutcome, Error, RequestSelector};
 use codex_bridge_core::event::Event;
-use codex_bridge_core::request::RequestState;
+use codex_bridge_core::request::{DecisionWord, RequestState};
 use codex_bridge_core::store::{self, RequestFilter, Store, Write};
 use codex_bridge_core::task::{Status, TaskId, TurnProgress};
 use codex_bridge_core::{Bridge, OnHostLoss};
@@ -47,7 +47,7 @@ async fn a_decision_that_was_not_kept_is_asked_again_after_a_crash() {
     let rows = bench.store().await;
     let mut request = rows.requests(&RequestFilter::default()).await.unwrap().remove(0);
     request.state = RequestState::Decided;
-    request.decision = Some("answers".to_owned());
+    request.decision = Some(DecisionWord::Answers);
     request.decided_by = Some("ada".to_owned());
     rows.commit(vec![Write::SaveRequest(Box::new(request.clone()))]).await.unwrap();
     drop(rows);
@@ -78,7 +78,7 @@ async fn a_recorded_yes_does_not_go_to_another_request() {
     let mut request = rows.requests(&RequestFilter::default()).await.unwrap().remove(0);
     let digest = std::mem::replace(&mut request.digest, "what somebody was shown".to_owned());
     request.state = RequestState::Decided;
-    request.decision = Some("accept".to_owned());
+    request.decision = Some(DecisionWord::Accept);
     let yes = serde_json::to_vec(&Decision::Accept).unwrap();
     request.sealed_decision = Some(bench.key().seal(&yes, request.request_id.as_str()).unwrap());
     rows.commit(vec![Write::SaveRequest(Box::new(request.clone()))]).await.unwrap();
@@ -117,8 +117,11 @@ async fn a_decision_that_is_made_while_its_request_is_put_again_keeps_its_words(
     store.holds_requests.send_replace(false);
 
     let report = decision.await.unwrap().unwrap();
-    let said = (report.decision.as_deref(), report.decided_by.as_deref());
-    assert_eq!((report.outcome, said), (DecisionOutcome::Resolved, (Some("accept"), Some("ada"))));
+    let said = (report.decision, report.decided_by.as_deref());
+    assert_eq!(
+        (report.outcome, said),
+        (DecisionOutcome::Resolved, (Some(DecisionWord::Accept), Some("ada")))
+    );
     assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Completed);
     let closed = of_kind(&bridge, &id, "request_closed").await;
     assert_eq!(closed.len(), 1, "{closed:?}");
@@ -192,7 +195,7 @@ async fn an_interrupt_that_comes_while_the_store_fails_stops_the_turn() {
     let bench = Workbench::new().await;
     let (bridge, store, id) = failing(&bench, false).await;
     let (stopping, of) = (bridge.clone(), id.clone());
-    let stop = tokio::spawn(async move { stopping.interrupt(of.as_str()).await });
+    let stop = tokio::spawn(async move { stopping.interrupt(of.as_str(), None).await });
     tokio::time::sleep(Duration::from_millis(200)).await;
     store.curse(|_| false);
     assert_eq!(stop.await.unwrap().unwrap().task.status, Status::Cancelled);
@@ -285,7 +288,7 @@ async fn a_task_whose_prompt_was_not_sent_is_queued_again_and_can_be_stopped() {
 
     let bridge = bench.open_with(config).await;
     assert_eq!(bridge.show(id.as_str()).await.unwrap().task.status, Status::Queued);
-    let stopped = bridge.interrupt(id.as_str()).await.unwrap().task;
+    let stopped = bridge.interrupt(id.as_str(), None).await.unwrap().task;
     assert_eq!(stopped.status, Status::Cancelled, "{stopped:?}");
     bench.model.release("gate");
     at_rest(&bridge, blocker.as_str()).await;

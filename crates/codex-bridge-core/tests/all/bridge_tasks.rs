@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use codex_bridge_core::NewTask;
 use codex_bridge_core::bridge::{Author, DecisionOutcome, Error, RequestSelector};
+use codex_bridge_core::request::DecisionWord;
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{ShownStatus, Status};
 use codex_session::ask::ShownChangeKind;
@@ -75,7 +76,7 @@ async fn a_yes_needs_the_digest_of_what_was_shown_and_a_no_does_not() {
         assert!(matches!(&refused, Err(Error::AnotherRequest(named)) if named.as_str() == id), "{refused:?}");
     }
     let report = bridge.decide(of, RequestSelector::Only, Decision::Decline, "ada").await.unwrap();
-    assert_eq!((report.outcome, report.decision.as_deref()), (DecisionOutcome::Resolved, Some("decline")));
+    assert_eq!((report.outcome, report.decision), (DecisionOutcome::Resolved, Some(DecisionWord::Decline)));
     at_rest(&bridge, of).await;
     assert!(!bench.home.workspace().join("x.txt").exists());
     bench.tidy(bridge).await;
@@ -191,7 +192,8 @@ async fn an_interrupt_is_confirmed_and_a_task_can_be_continued() {
     let bridge = bench.open().await;
     let task = bridge.start(bench.task("stuck")).await.unwrap().task;
     bench.model.wait_for_stall("never").await;
-    let stopped = tokio::time::timeout(PATIENCE, bridge.interrupt(task.id.as_str())).await.unwrap().unwrap();
+    let stopped =
+        tokio::time::timeout(PATIENCE, bridge.interrupt(task.id.as_str(), None)).await.unwrap().unwrap();
     assert_eq!(stopped.task.status, Status::Cancelled);
     bridge.continue_task(task.id.as_str(), "go on").await.unwrap();
     let done = at_rest(&bridge, task.id.as_str()).await.task;
@@ -329,7 +331,7 @@ async fn a_turn_that_was_cancelled_before_it_began_is_not_begun_again_under_its_
     let blocker = bridge.start(bench.task("blocker")).await.unwrap().task.id;
     bench.model.wait_for_stall("gate").await;
     bridge.continue_once(id.as_str(), "second", Some("mine"), &Author::default()).await.unwrap();
-    assert_eq!(bridge.interrupt(id.as_str()).await.unwrap().task.status, Status::Cancelled);
+    assert_eq!(bridge.interrupt(id.as_str(), None).await.unwrap().task.status, Status::Cancelled);
     let turns = bridge.turns(&id).await.unwrap();
     assert_eq!((turns.len(), &turns[1].sealed_prompt), (2, &None), "its prompt is not needed any more");
     let again = bridge
@@ -567,7 +569,7 @@ async fn what_is_added_to_a_turn_is_in_its_log_with_who_said_it() {
     let id = bridge.start(bench.task("long work")).await.unwrap().task.id;
     bench.model.wait_for_stall("long").await;
     let words = "and mind the tests, PASSWORD=planted-secret-9";
-    assert_eq!(bridge.steer(id.as_str(), words, &"ada".into()).await.unwrap(), SteerOutcome::Accepted);
+    assert_eq!(bridge.steer(id.as_str(), words, &"ada".into(), None).await.unwrap(), SteerOutcome::Accepted);
     bench.model.release("long");
     at_rest(&bridge, id.as_str()).await;
     let mut events = bridge.events(&id, 0, 100).await.unwrap();

@@ -12,6 +12,7 @@ mod hostile;
 mod inbox;
 mod inbox_deciding;
 mod inbox_order;
+mod memory_store;
 mod outbox;
 mod quotas;
 mod request_names;

@@ -12,7 +12,7 @@ use codex_bridge_core::outbox::{
 };
 use codex_bridge_core::request::RequestName;
 use codex_bridge_core::store::{DeliveryFilter, Write};
-use codex_bridge_core::task::Status;
+use codex_bridge_core::task::{NotificationStatus, Status};
 use codex_bridge_core::{Bridge, Config, NewTask};
 use codex_session::{Decision, Sandbox};
 use futures_util::FutureExt;
@@ -138,7 +138,7 @@ async fn a_failed_task_and_an_interrupted_one_say_so() {
 
     let id = bridge.start(task(&bench, "stage:a", "ask")).await.unwrap().task.id;
     asked(&bridge, id.as_str()).await;
-    bridge.interrupt(id.as_str()).await.unwrap();
+    bridge.interrupt(id.as_str(), None).await.unwrap();
     let all = deliveries(&bridge, |all| all.len() == 3 && all[2].state == DeliveryState::Delivered).await;
     let told = &all[2].notice;
     assert_eq!((told.occasion(), rest(told).task.status), (Occasion::Failed, Status::Cancelled));
@@ -217,7 +217,7 @@ async fn requests_that_are_too_many_for_one_notice_are_all_told_once() {
     assert_eq!(names, open);
     let notices: Vec<_> = stage.attempts().into_iter().map(|attempt| attempt.notice).collect();
     assert!(notices.len() > 1 && notices.iter().all(|one| one.requests().len() <= 10), "{notices:#?}");
-    bridge.interrupt(id.as_str()).await.unwrap();
+    bridge.interrupt(id.as_str(), None).await.unwrap();
     bench.tidy(bridge).await;
 }
 
@@ -369,10 +369,10 @@ async fn what_is_given_up_can_be_taken_up_again_and_keeps_its_reason() {
     let dead = deliveries(&bridge, all_are(DeliveryState::Dead, 1)).await.remove(0);
     let error = dead.last_error.unwrap();
     assert!(error.starts_with("no: PASSWORD=") && !error.contains("planted"), "{error}");
-    assert_eq!(bridge.show(id.as_str()).await.unwrap().task.notification.status, "failed");
+    assert_eq!(bridge.show(id.as_str()).await.unwrap().task.notification.status, NotificationStatus::Failed);
     bridge.retry_delivery(dead.id.as_str(), "a test").await.unwrap();
     deliveries(&bridge, all_are(DeliveryState::Delivered, 1)).await;
-    assert_eq!(bridge.show(id.as_str()).await.unwrap().task.notification.status, "sent");
+    assert_eq!(bridge.show(id.as_str()).await.unwrap().task.notification.status, NotificationStatus::Sent);
     let again = bridge.retry_delivery(dead.id.as_str(), "a test").await.unwrap_err();
     assert!(again.to_string().contains("delivered"), "{again}");
     assert!(bridge.retry_delivery("dlv-0", "a test").await.is_err());

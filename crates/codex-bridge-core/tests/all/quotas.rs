@@ -57,11 +57,11 @@ async fn a_token_has_no_more_tasks_under_way_than_its_quota() {
     assert_eq!(bridge.store().tasks(&TaskFilter::default()).await.unwrap().len(), 2, "nothing of it is kept");
     // Others are not held up, and what they go on with is not the token's.
     bridge.continue_task(root.as_str(), "three").await.unwrap();
-    assert_eq!(bridge.used_by("ci").await.unwrap().open_tasks, 1);
+    assert_eq!(bridge.store().used_by("ci").await.unwrap().open_tasks, 1);
 
     bench.model.wait_for_stall(if begun.prompt_summary == "one" { "one" } else { "two" }).await;
-    bridge.interrupt(begun.id.as_str()).await.unwrap();
-    assert_eq!(bridge.used_by("ci").await.unwrap().open_tasks, 0);
+    bridge.interrupt(begun.id.as_str(), None).await.unwrap();
+    assert_eq!(bridge.store().used_by("ci").await.unwrap().open_tasks, 0);
     bridge.start(by(&ci, bench.task("root"))).await.unwrap();
     bench.model.release("three");
     bench.tidy(bridge).await;
@@ -80,9 +80,9 @@ async fn what_a_token_hands_over_counts_until_it_is_forgotten() {
     let ci = token(&bridge, 5, 3000 + 2 * LEAST).await;
     let id = bridge.start(by(&ci, bench.task(&long))).await.unwrap().task.id;
     bench.model.wait_for_stall("long").await;
-    assert_eq!(bridge.steer(id.as_str(), "and that", &ci).await.unwrap(), SteerOutcome::Accepted);
-    assert_eq!(bridge.used_by("ci").await.unwrap(), Used { open_tasks: 1, bytes: 3000 + LEAST });
-    assert!(is_too_much(&bridge.steer(id.as_str(), &long, &ci).await));
+    assert_eq!(bridge.steer(id.as_str(), "and that", &ci, None).await.unwrap(), SteerOutcome::Accepted);
+    assert_eq!(bridge.store().used_by("ci").await.unwrap(), Used { open_tasks: 1, bytes: 3000 + LEAST });
+    assert!(is_too_much(&bridge.steer(id.as_str(), &long, &ci, None).await));
     assert!(is_too_much(&bridge.start(by(&ci, bench.task(&long))).await));
     bench.model.release("long");
     let ended = at_rest(&bridge, id.as_str()).await.task;
@@ -93,12 +93,12 @@ async fn what_a_token_hands_over_counts_until_it_is_forgotten() {
     bridge.change_quota("ci", more, "ada").await.unwrap();
     let bare = NewBranch { by: ci.clone(), ..NewBranch::default() };
     let branch = bridge.fork(id.as_str(), bare).await.unwrap().task;
-    assert_eq!(bridge.used_by("ci").await.unwrap(), Used { open_tasks: 0, bytes: 3000 + 2 * LEAST });
+    assert_eq!(bridge.store().used_by("ci").await.unwrap(), Used { open_tasks: 0, bytes: 3000 + 2 * LEAST });
     let again = bridge.continue_once(branch.id.as_str(), &long, None, &ci).await;
     assert!(is_too_much(&again));
     let is_forgotten = async || {
         bridge.forget_old().await.unwrap();
-        bridge.used_by("ci").await.unwrap() == Used::default()
+        bridge.store().used_by("ci").await.unwrap() == Used::default()
     };
     let began = std::time::Instant::now();
     while !is_forgotten().await {
@@ -138,7 +138,7 @@ async fn a_prompt_that_is_too_long_is_refused_with_both_numbers() {
     assert_eq!(bridge.fork(root.as_str(), branch).await, Err(refused()));
     let running = bridge.start(bench.task("long work")).await.unwrap().task.id;
     bench.model.wait_for_stall("long").await;
-    assert_eq!(bridge.steer(running.as_str(), &long, &"ada".into()).await, Err(refused()));
+    assert_eq!(bridge.steer(running.as_str(), &long, &"ada".into(), None).await, Err(refused()));
     bench.model.release("long");
     at_rest(&bridge, running.as_str()).await;
     let kept = bridge.store().tasks(&TaskFilter::default()).await;

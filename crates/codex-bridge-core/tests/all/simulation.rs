@@ -16,7 +16,6 @@ use codex_bridge_core::place::ProtectedDirs;
 use codex_bridge_core::random::Random;
 use codex_bridge_core::seal::Key;
 use codex_bridge_core::skills::SkillPlaces;
-use codex_bridge_core::store::memory::Memory;
 use codex_bridge_core::trust::TrustedRoots;
 use codex_bridge_core::{Bridge, Chats, Config, Desk, OnHostLoss};
 use codex_session::{ApprovalPolicy, Escalations};
@@ -32,6 +31,7 @@ mod promises;
 mod store;
 mod world;
 
+use crate::memory_store::Memory;
 use codex::Codex;
 use hosts::Simulated;
 use people::Stage;

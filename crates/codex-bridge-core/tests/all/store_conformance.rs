@@ -1,7 +1,7 @@
 //! The stories of every store, on each of them.
 
 mod memory {
-    use codex_bridge_core::store::memory::Memory;
+    use crate::memory_store::Memory;
 
     codex_bridge_core::store_stories!((Memory::default(), ()));
 }

@@ -4,12 +4,12 @@ use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::conformance::samples::{
     add, append, full_task, new_task, request, task_id, turn,
 };
-use codex_bridge_core::store::memory::Memory;
 use codex_bridge_core::store::{Error, Prune, RequestFilter, Store, TaskFilter, Write};
 use codex_bridge_core::task::{Status, Task};
 use codex_wire::RequestId;
 use proptest::prelude::*;
 
+use crate::memory_store::Memory;
 use crate::store_rig::{Rig, assert_sound};
 
 const TASKS: u32 = 4;

@@ -11,13 +11,12 @@ use codex_bridge_core::request::{RequestName, RequestRecord, WholeChanges};
 use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::store::{
     AuditFilter, AuditLine, Counts, DeliveryFilter, Error, MessageFilter, Prune, RequestFilter, Store,
-    TaskFilter, Write,
+    StoreFuture, TaskFilter, Write,
 };
 use codex_bridge_core::task::{Task, TaskId, TurnRecord};
 use codex_bridge_core::token::{Token, Used};
 use codex_bridge_core::{Bridge, Config};
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::workbench::{PATIENCE, Workbench};
@@ -104,11 +103,11 @@ impl Stubborn {
 }
 
 impl Store for Stubborn {
-    fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>> {
+    fn check_writable(&self) -> StoreFuture<'_, ()> {
         self.store.check_writable()
     }
 
-    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Vec<Event>, Error>> {
+    fn commit(&self, batch: Vec<Write>) -> StoreFuture<'_, Vec<Event>> {
         let only_tells = batch.iter().all(|write| matches!(write, Write::Append { .. }));
         if only_tells && self.is_full.load(Ordering::SeqCst) {
             let full = Error::DiskFull { place: "here".to_owned() };
@@ -131,44 +130,39 @@ impl Store for Stubborn {
         .boxed()
     }
 
-    fn prune(&self, prune: Prune) -> BoxFuture<'_, Result<u64, Error>> {
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
         self.store.prune(prune)
     }
 
-    fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>> {
+    fn task<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Task>> {
         self.store.task(id)
     }
 
-    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> BoxFuture<'a, Result<Vec<Task>, Error>> {
+    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> StoreFuture<'a, Vec<Task>> {
         self.store.tasks(filter)
     }
 
-    fn turns<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Vec<TurnRecord>, Error>> {
+    fn turns<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Vec<TurnRecord>> {
         self.store.turns(id)
     }
 
-    fn events<'a>(
-        &'a self,
-        id: &'a TaskId,
-        after: Seq,
-        limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+    fn events<'a>(&'a self, id: &'a TaskId, after: Seq, limit: u32) -> StoreFuture<'a, Vec<Event>> {
         self.store.events(id, after, limit)
     }
 
-    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> StoreFuture<'a, Vec<Event>> {
         self.store.last_events(id, limit)
     }
 
-    fn last_diff<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Event>, Error>> {
+    fn last_diff<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Event>> {
         self.store.last_diff(id)
     }
 
-    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
+    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> StoreFuture<'a, bool> {
         self.store.was_steered(id, client_id)
     }
 
-    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>> {
+    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> StoreFuture<'a, Vec<RequestRecord>> {
         async move {
             let found = self.store.requests(filter).await;
             let mut holds = self.holds_requests.subscribe();
@@ -181,34 +175,31 @@ impl Store for Stubborn {
         .boxed()
     }
 
-    fn whole_changes<'a>(
-        &'a self,
-        request_id: &'a RequestName,
-    ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>> {
+    fn whole_changes<'a>(&'a self, request_id: &'a RequestName) -> StoreFuture<'a, Option<WholeChanges>> {
         self.store.whole_changes(request_id)
     }
 
-    fn counts(&self) -> BoxFuture<'_, Result<Counts, Error>> {
+    fn counts(&self) -> StoreFuture<'_, Counts> {
         self.store.counts()
     }
 
-    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>> {
+    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> StoreFuture<'a, Vec<Delivery>> {
         self.store.deliveries(filter)
     }
 
-    fn next_deliveries(&self) -> BoxFuture<'_, Result<Vec<Delivery>, Error>> {
+    fn next_deliveries(&self) -> StoreFuture<'_, Vec<Delivery>> {
         self.store.next_deliveries()
     }
 
-    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> StoreFuture<'a, Vec<Message>> {
         self.store.messages(filter)
     }
 
-    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<u64, Error>> {
+    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> StoreFuture<'a, u64> {
         self.store.message_count(filter)
     }
 
-    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> StoreFuture<'a, Vec<Message>> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         self.store.next_messages(channel)
     }
@@ -217,31 +208,31 @@ impl Store for Stubborn {
         &'a self,
         channel: &'a ChannelName,
         key: Option<&'a ConversationKey>,
-    ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>> {
+    ) -> StoreFuture<'a, Vec<Conversation>> {
         self.store.conversations(channel, key)
     }
 
-    fn channels(&self) -> BoxFuture<'_, Result<Vec<ChannelRecord>, Error>> {
+    fn channels(&self) -> StoreFuture<'_, Vec<ChannelRecord>> {
         self.store.channels()
     }
 
-    fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>> {
+    fn tokens(&self) -> StoreFuture<'_, Vec<Token>> {
         self.store.tokens()
     }
 
-    fn used_by<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Used, Error>> {
+    fn used_by<'a>(&'a self, token: &'a str) -> StoreFuture<'a, Used> {
         self.store.used_by(token)
     }
 
-    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>> {
+    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> StoreFuture<'a, Vec<AuditLine>> {
         self.store.audit(filter)
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>> {
+    fn check(&self) -> StoreFuture<'_, Vec<String>> {
         self.store.check()
     }
 
-    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
+    fn backup<'a>(&'a self, file: &'a Path) -> StoreFuture<'a, ()> {
         self.store.backup(file)
     }
 }

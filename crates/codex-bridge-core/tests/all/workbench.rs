@@ -9,6 +9,8 @@ use codex_bridge_core::bridge::{DecisionReport, Error, RequestSelector};
 use codex_bridge_core::clock::Clock;
 use codex_bridge_core::config::{DEVELOPER_INSTRUCTIONS, PROMPT_LIMIT_BYTES};
 use codex_bridge_core::event::Event;
+use codex_bridge_core::outbox::sender::{Refusal, Unknown};
+use codex_bridge_core::outbox::{Attempt, Outcome, Repeats, Sender};
 use codex_bridge_core::place::ProtectedDirs;
 use codex_bridge_core::random::Random;
 use codex_bridge_core::seal::Key;
@@ -19,6 +21,8 @@ use codex_bridge_core::trust::TrustedRoots;
 use codex_bridge_core::{Bridge, Chats, Config, Desk, NewTask, OnHostLoss, TaskView};
 use codex_session::{ApprovalPolicy, Decision, Sandbox};
 use codex_wire::host::{EnvPolicy, KeeperCommand, Reach};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use redact::Redactor;
 use scripted_model::ScriptedModel;
 use serde_json::Value;
@@ -70,7 +74,7 @@ impl Workbench {
             keep_tasks: Duration::from_hours(1),
             keep_events: 10_000,
             upkeep_every: Duration::from_millis(50),
-            sender: Arc::new(codex_bridge_core::outbox::sender::Nobody),
+            sender: Arc::new(Nobody),
             redactor: Redactor::default(),
             clock: Clock::system(),
             random: Random::from_system().unwrap(),
@@ -213,4 +217,23 @@ pub async fn decide(
 /// A line of the log as callers get it.
 pub fn json(event: &Event) -> Value {
     serde_json::to_value(event).unwrap()
+}
+
+/// A sender without targets.
+struct Nobody;
+
+impl Sender for Nobody {
+    fn check(&self, target: &str) -> Result<(), Unknown> {
+        let why = "no targets are configured".to_owned();
+        Err(Unknown { target: target.to_owned(), why, known: Vec::new() })
+    }
+
+    fn repeats(&self, _attempt: &Attempt) -> Repeats {
+        Repeats::MayDouble
+    }
+
+    fn send(&self, attempt: Attempt) -> BoxFuture<'_, Outcome> {
+        let error = format!("{} is not configured", attempt.target);
+        std::future::ready(Outcome::failed(Refusal::Never, error)).boxed()
+    }
 }

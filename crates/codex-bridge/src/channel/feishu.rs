@@ -75,7 +75,6 @@ impl Platform for Settings {
     }
 }
 
-/// An app.
 #[derive(Debug)]
 struct Feishu {
     base: String,
@@ -92,7 +91,6 @@ struct Token {
     expires_at: Instant,
 }
 
-/// The destination of a message.
 struct Place {
     chat: String,
     /// The message whose thread gets the reply.

@@ -21,7 +21,6 @@ use super::{Channel, Platform};
 
 /// A request may have 20 KB, in which the text is JSON.
 const LIMIT: Limit = Limit::JsonBytes(18_000);
-/// The rate limit.
 const THROTTLED: i64 = 11_232;
 
 /// The settings of a custom bot.
@@ -47,7 +46,6 @@ impl Platform for Settings {
     }
 }
 
-/// A custom bot.
 #[derive(Debug)]
 struct FeishuBot {
     url: String,

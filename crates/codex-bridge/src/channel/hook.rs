@@ -51,15 +51,12 @@ impl Platform for Settings {
     }
 }
 
-/// The JSON of a message.
 #[derive(Debug, Deserialize)]
 struct Body {
     text: String,
     /// Messages with the same value are one conversation; a message without it is a conversation of its own.
-    #[serde(default)]
     conversation: Option<String>,
     /// The target of the reply.
-    #[serde(default)]
     reply_to: Option<String>,
     /// Whether an agent wrote the message, not a person or a program that a person set up.
     #[serde(default)]

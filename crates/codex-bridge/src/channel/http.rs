@@ -14,6 +14,8 @@ use ureq::http::Request;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Timeout};
 
+use super::ChannelError;
+
 /// The default timeout of a call.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest timeout that can be configured; the limit of a delivery attempt is longer.
@@ -59,6 +61,13 @@ impl From<Error> for Outcome {
             Error::Unsent(_) => Self::failed(Refusal::Later, error.to_string()),
             Error::InDoubt(why) => Self::in_doubt(why),
         }
+    }
+}
+
+impl From<Error> for ChannelError {
+    fn from(error: Error) -> Self {
+        let why = format!("the platform cannot be reached: {error}");
+        if error == Error::Address { Self::Fatal(why) } else { Self::retry(why) }
     }
 }
 

@@ -16,10 +16,9 @@ use std::time::{Duration, Instant};
 
 use codex_bridge_core::chats::Verdict;
 use codex_bridge_core::inbox::{Allowed, Message};
-use codex_bridge_core::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
+use codex_bridge_core::outbox::sender::{LOOK_BACK_MS, Seen};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
-use codex_bridge_core::request::Button;
-use codex_bridge_core::request::{RequestName, RequestRecord};
+use codex_bridge_core::request::{Button, RequestName, RequestRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -32,7 +31,7 @@ use super::text::{self, Limit};
 use super::{Activity, Batch, Buttons, Channel, ChannelError, Platform, Receiving, Reports, Tap};
 
 use api::Api;
-use requests::{AskOutcome, CanvasRequests, RequestSupport};
+use requests::{CanvasRequests, RequestSupport};
 use row::Row;
 
 /// The default `allow`. Nobody may decide requests unless the operator names them.
@@ -165,11 +164,7 @@ impl Molecule {
                 "skills": [{ "name": "code" }],
             },
         });
-        let reply = self
-            .api
-            .post("/registry/register", &body)
-            .await
-            .map_err(|error| api::connection_error(&error))?;
+        let reply = self.api.post("/registry/register", &body).await?;
         match reply.status {
             200..300 => Ok(format!("workspace {} is served as {}", self.api.workspace(), self.agent_name)),
             401 | 403 => Err(self.refused(reply.status)),
@@ -222,9 +217,9 @@ impl Molecule {
     async fn send_to_canvas(&self, attempt: &Attempt) -> Outcome {
         let (decidable, rest) = requests::split_decidable(attempt);
         let mut shown = match self.requests.ask(&self.api, &decidable).await {
-            AskOutcome::All => requests::ids(&decidable),
-            AskOutcome::Unsupported => return self.send_as_text(attempt).await,
-            AskOutcome::Failed(failed) => return failed,
+            Ok(RequestSupport::Supported) => requests::ids(&decidable),
+            Ok(RequestSupport::Unsupported) => return self.send_as_text(attempt).await,
+            Err(failed) => return failed,
         };
         let Some(rest) = rest else {
             return Outcome::Delivered { message_id: self.requests.ids_of(&decidable), shown };
@@ -253,11 +248,7 @@ impl Molecule {
                 let id = reply.body["delegation_id"].as_str().map(str::to_owned);
                 Outcome::delivered(id)
             }
-            Ok(reply) if matches!(reply.status, 400 | 403) => Outcome::failed(
-                Refusal::Never,
-                format!("the platform answered {}: {}", reply.status, api::error_message(&reply)),
-            ),
-            Ok(reply) => reply.refusal(),
+            Ok(reply) => api::refusal(&reply),
             Err(error) => error.into(),
         }
     }
@@ -394,8 +385,7 @@ impl Reports for Molecule {
                 return Ok(());
             }
             let body = json!({ "acked_seq": position });
-            let reply = self.api.post(&self.api.of_workspace("activity/ack"), &body).await;
-            let reply = reply.map_err(|error| api::connection_error(&error))?;
+            let reply = self.api.post(&self.api.of_workspace("activity/ack"), &body).await?;
             match reply.status {
                 200..300 => Ok(()),
                 // An older server, which has no acknowledgements.
@@ -467,7 +457,6 @@ fn places(settings: &Settings, allow: &[String]) -> Result<Vec<String>, String> 
     Ok(places)
 }
 
-/// The form of a place.
 const PLACE_HINT: &str = "a place is canvas, or peer: and a workspace id";
 
 fn is_place(place: &str) -> bool {
@@ -494,7 +483,6 @@ fn check_allowed(allowed: &Allowed) -> Result<(), String> {
     ))
 }
 
-/// The value as a string, unless it is empty.
 fn non_empty_str(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }

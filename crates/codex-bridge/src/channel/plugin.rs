@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use codex_bridge_core::chats::Verdict;
 use codex_bridge_core::inbox::{MessageId, Receipt, Received, WhenFull};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
-use codex_bridge_core::request::{RequestName, RequestRecord};
+use codex_bridge_core::request::{DecisionWord, RequestName, RequestRecord};
 use codex_wire::reason;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -39,7 +39,6 @@ use envelope::{Action, Capabilities, Inbound};
 use memory::Memory;
 use process::{Log, PluginMessage, Process};
 
-/// The version of the protocol.
 const PROTOCOL: u32 = 1;
 /// How long a plugin may take to answer `initialize` or `edit`.
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -371,19 +370,18 @@ impl Plugin {
     async fn send_verdict(&self, tap: &Tap, verdict: &Verdict) {
         let id = self.state().actions.remove(&tap.id);
         let (Some(process), Some(id)) = (self.process(), id) else { return };
-        let outcome = match verdict {
-            Verdict::Taken { .. } => "resolved",
-            Verdict::TooLate { .. } => "expired",
-            Verdict::Forbidden { .. } | Verdict::Unheard => "forbidden",
+        let (outcome, is_closed) = match verdict {
+            Verdict::Taken { .. } => ("resolved", true),
+            Verdict::TooLate { .. } => ("expired", true),
+            Verdict::Forbidden { .. } | Verdict::Unheard => ("forbidden", false),
         };
         process.answer(&id, json!({ "outcome": outcome, "text": verdict.text() })).await;
-        if outcome != "forbidden" {
+        if is_closed {
             self.close(&tap.button.request_id, verdict.text()).await;
         }
     }
 }
 
-/// Answers the `inbound` call of a message.
 async fn answer(process: &Process, id: &Value, receipt: Received) {
     let (inbox_id, duplicate) = match receipt {
         Received::Taken { id } => (id, false),
@@ -476,7 +474,7 @@ impl Buttons for Plugin {
     }
 
     fn close_request<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
-        let what = request.decision.as_deref().unwrap_or(request.state.as_str());
+        let what = request.decision.as_ref().map_or(request.state.as_str(), DecisionWord::as_str);
         let by = request.decided_by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default();
         let note = format!("{}: {what}{by}", request.request_id.short());
         async move { self.close(&request.request_id, &note).await }.boxed()

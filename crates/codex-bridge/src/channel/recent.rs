@@ -1,90 +1,63 @@
-//! A bounded map that a channel stores with its cursor: a new entry pushes out the oldest. Knows no platform.
+//! Bounded collections that a channel stores with its cursor: a new entry pushes out the oldest. Knows no platform.
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::marker::PhantomData;
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// The number of entries of each map.
+/// The number of entries of each collection.
 pub const MAX_ENTRIES: usize = 64;
 
 /// The newest [`MAX_ENTRIES`] entries, the oldest first. Serialised as a map whose order counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recent<V> {
-    entries: VecDeque<(String, V)>,
-}
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "IndexMap<String, V>")]
+pub struct Recent<V>(IndexMap<String, V>);
 
 impl<V> Default for Recent<V> {
     fn default() -> Self {
-        Self { entries: VecDeque::new() }
+        Self(IndexMap::new())
+    }
+}
+
+impl<V> From<IndexMap<String, V>> for Recent<V> {
+    fn from(mut entries: IndexMap<String, V>) -> Self {
+        entries.drain(..entries.len().saturating_sub(MAX_ENTRIES));
+        Self(entries)
     }
 }
 
 impl<V> Recent<V> {
     /// The value of a name.
     pub fn get(&self, name: &str) -> Option<&V> {
-        self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+        self.0.get(name)
     }
 
     /// Sets the value of a name. A name that exists keeps its age.
     pub fn insert(&mut self, name: &str, value: V) {
-        if let Some((_, known)) = self.entries.iter_mut().find(|(known, _)| known == name) {
-            *known = value;
-            return;
-        }
-        self.entries.push_back((name.to_owned(), value));
-        if self.entries.len() > MAX_ENTRIES {
-            self.entries.pop_front();
+        self.0.insert(name.to_owned(), value);
+        if self.0.len() > MAX_ENTRIES {
+            self.0.shift_remove_index(0);
         }
     }
 
     /// Removes a name.
     pub fn remove(&mut self, name: &str) {
-        self.entries.retain(|(known, _)| known != name);
+        self.0.shift_remove(name);
     }
 
     /// All names, the oldest first.
     pub fn names(&self) -> impl Iterator<Item = &String> {
-        self.entries.iter().map(|(name, _)| name)
+        self.0.keys()
     }
 
     /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.0.is_empty()
     }
 }
 
-impl<V: Serialize> Serialize for Recent<V> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.entries.iter().map(|(name, value)| (name, value)))
-    }
-}
-
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Recent<V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(InOrder(PhantomData))
-    }
-}
-
-/// Reads a map in its written order, which a map of the standard library would lose.
-struct InOrder<V>(PhantomData<V>);
-
-impl<'de, V: Deserialize<'de>> Visitor<'de> for InOrder<V> {
-    type Value = Recent<V>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a map")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut recent = Recent::default();
-        while let Some((name, value)) = map.next_entry::<String, V>()? {
-            recent.insert(&name, value);
-        }
-        Ok(recent)
-    }
+/// Adds an entry to a list, the oldest first.
+pub fn push<T>(list: &mut Vec<T>, entry: T) {
+    list.push(entry);
+    list.drain(..list.len().saturating_sub(MAX_ENTRIES));
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! All channels of the daemon: which exist, the state of those that are served, and their recent log lines.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -96,7 +97,7 @@ struct Served {
     fingerprint: Fingerprint,
     journal: Arc<Journal>,
     supervisor: AbortHandle,
-    _lock: lock::Lock,
+    _lock: File,
 }
 
 /// The state of a channel.

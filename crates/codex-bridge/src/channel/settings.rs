@@ -115,7 +115,6 @@ pub struct Common {
     pub manual: bool,
 }
 
-/// The keys of [`Common`].
 const COMMON: &str = "allow workspace profile sandbox approval_policy model effort while_running turn_limit_s max_age_s \
     attempts max_hops agent_turns_per_hour agent_turns_in_a_row manual";
 /// The platform tables of the old spelling, and the kind of each.
@@ -299,7 +298,6 @@ impl Settings {
     }
 }
 
-/// The kind of a `type`.
 fn parse_kind(declared: &Spanned<DeValue<'_>>) -> Result<&'static Kind, ConfigError> {
     let named = declared.get_ref().as_str().and_then(Kind::named);
     named.ok_or_else(|| {

@@ -1,6 +1,7 @@
 //! Serves one channel until it is paused or fails for good: reads messages, acknowledges finished ones, and restarts the
 //! channel after an error.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -21,15 +22,12 @@ use super::{Activity, Batch, ChannelError, Receiving, Stranger, Tap, progress};
 
 /// The pause after the first error; it doubles with each further one.
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
-/// The longest pause.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// A channel that worked before is stopped after this many fatal errors in a row: a single one may be a fault of the platform.
 const MAX_REFUSALS: u32 = 3;
-/// The shortest pause after a fatal error.
 const MIN_REFUSED_BACKOFF: Duration = Duration::from_secs(3);
 /// Messages that finish within this time are acknowledged together.
 const ACKNOWLEDGE_DELAY: Duration = Duration::from_millis(50);
-/// The pause after a failed acknowledgement.
 const ACKNOWLEDGE_RETRY: Duration = Duration::from_secs(2);
 /// How often finished messages are looked for without news of a reply.
 const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_secs(30);
@@ -53,7 +51,7 @@ pub async fn run(chats: Chats, service: Service, journal: Arc<Journal>) {
     loop {
         let began = tokio::time::Instant::now();
         let span = tracing::error_span!("channel", channel = name.as_str());
-        let error = tracing::Instrument::instrument(worker.serve(), span).await;
+        let Err(error) = tracing::Instrument::instrument(worker.serve(), span).await;
         if worker.has_read.swap(false, Ordering::Relaxed) {
             refusals = 0;
         }
@@ -88,26 +86,18 @@ impl Worker {
     }
 
     /// Starts the channel and serves it until an error.
-    async fn serve(&self) -> ChannelError {
-        let cursor = match self.chats.channel(self.name()).await {
-            Ok(record) => record.cursor,
-            Err(error) => return ChannelError::retry(error.to_string()),
-        };
-        let sentence = match self.channel().start(cursor).await {
-            Ok(sentence) => sentence,
-            Err(error) => return error,
-        };
-        if let Err(error) = self.chats.open_channel(self.service.rules.clone()).await {
-            return ChannelError::retry(error.to_string());
-        }
+    async fn serve(&self) -> Result<Infallible, ChannelError> {
+        let cursor = self.chats.channel(self.name()).await?.cursor;
+        let sentence = self.channel().start(cursor).await?;
+        self.chats.open_channel(self.service.rules.clone()).await?;
         self.journal.set(self.name().as_str(), Standing::Serving, &sentence);
         let (activity, activity_receiver) = watch::channel(Activity::default());
-        tokio::select! {
+        Err(tokio::select! {
             error = self.read() => error,
             error = self.acknowledge(&activity) => error,
             error = self.report(activity_receiver) => error,
             error = self.show_progress() => error,
-        }
+        })
     }
 
     async fn report(&self, activity: watch::Receiver<Activity>) -> ChannelError {
@@ -133,25 +123,23 @@ impl Worker {
         }
     }
 
-    /// Reads and stores one batch.
     async fn read_batch(&self) -> Result<(), ChannelError> {
-        let store = |error: Error| ChannelError::retry(error.to_string());
-        self.chats.until_room(self.name()).await.map_err(store)?;
-        let cursor = self.chats.channel(self.name()).await.map_err(store)?.cursor;
+        self.chats.until_room(self.name()).await?;
+        let cursor = self.chats.channel(self.name()).await?.cursor;
         let Batch { arrivals, taps, knocks, cursor } = self.channel().receive(cursor).await?;
         // A decision is stored by `decide`. Until then the cursor must not move beyond the tap.
         let (now, mut later) = if taps.is_empty() { (cursor, None) } else { (None, cursor) };
         if !arrivals.is_empty() || now.is_some() {
-            let receipts = self.chats.receive(self.name(), arrivals, now).await.map_err(store)?;
+            let receipts = self.chats.receive(self.name(), arrivals, now).await?;
             // Messages that were put off must be read again.
             later = later.filter(|_| receipts.iter().all(|one| one.receipt != Received::NoRoom));
             self.channel().received(receipts).await;
         }
         for Stranger { conversation, id, name } in knocks {
-            self.chats.note_tap(self.name(), &conversation, &id, &name).await.map_err(store)?;
+            self.chats.note_tap(self.name(), &conversation, &id, &name).await?;
         }
         for tap in taps {
-            let verdict = self.decide(&tap).await.map_err(store)?;
+            let verdict = self.decide(&tap).await?;
             let channel = Arc::clone(&self.service.channel);
             // Not awaited here: Codex may take a while, and people must be able to stop the turn meanwhile.
             tokio::spawn(async move {
@@ -164,9 +152,9 @@ impl Worker {
             });
         }
         if later.is_some() {
-            self.chats.receive(self.name(), Vec::new(), later).await.map_err(store)?;
+            self.chats.receive(self.name(), Vec::new(), later).await?;
         }
-        self.close_decided_requests().await.map_err(store)?;
+        self.close_decided_requests().await?;
         self.has_read.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -229,16 +217,15 @@ impl Worker {
     }
 
     async fn acknowledge_once(&self, activity: &watch::Sender<Activity>) -> Result<(), ChannelError> {
-        let store = |error: Error| ChannelError::retry(error.to_string());
-        activity.send_replace(self.activity().await.map_err(store)?);
-        let done = self.chats.settled(self.name()).await.map_err(store)?;
+        activity.send_replace(self.activity().await?);
+        let done = self.chats.settled(self.name()).await?;
         if done.is_empty() {
             return Ok(());
         }
         if let Some(reports) = self.channel().reports() {
             reports.acknowledge(&done).await?;
         }
-        self.chats.acknowledged(done).await.map_err(store)
+        Ok(self.chats.acknowledged(done).await?)
     }
 
     async fn activity(&self) -> Result<Activity, Error> {

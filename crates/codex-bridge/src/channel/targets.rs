@@ -75,7 +75,6 @@ pub fn place_in<'a>(target: &'a str, name: &str) -> Option<&'a str> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix(':').filter(|place| !place.is_empty()) }
 }
 
-/// Where a delivery goes.
 enum Route<'a> {
     /// To this place of this channel.
     Channel(Arc<dyn Channel>, &'a str),
@@ -112,7 +111,6 @@ impl Registry {
     }
 }
 
-/// Why no channel has this target.
 fn unknown_target(target: &str) -> String {
     let platform = target.split(':').next().unwrap_or_default();
     let why = if Kind::named(platform).is_some() {

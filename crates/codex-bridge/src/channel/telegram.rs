@@ -119,7 +119,6 @@ impl Telegram {
         })
     }
 
-    /// Whether nobody may write to the bot.
     fn only_sends(&self) -> bool {
         self.people.is_empty()
     }
@@ -339,10 +338,7 @@ fn result(called: Result<Reply, http::Error>) -> Result<Value, ChannelError> {
         409 => ChannelError::retry(format!(
             "{why}. Another program may be polling this bot: stop it, since only one can"
         )),
-        429 => {
-            let wait = reply.body["parameters"]["retry_after"].as_u64().map(Duration::from_secs);
-            ChannelError::Retry { after: wait.or(reply.retry_after), reason: why }
-        }
+        429 => ChannelError::Retry { after: api::retry_after(&reply), reason: why },
         _ => ChannelError::retry(why),
     })
 }

@@ -35,7 +35,6 @@ impl Limit {
         }
     }
 
-    /// The limit minus `less`.
     fn reduced_by(self, less: usize) -> Self {
         match self {
             Self::Chars(max) => Self::Chars(max.saturating_sub(less)),

@@ -20,7 +20,6 @@ use super::settings::{OpenedChannel, Opening};
 use super::text::{self, Limit};
 use super::{Channel, Platform};
 
-/// How a secret begins.
 const PREFIX: &str = "whsec_";
 /// The shortest and the longest key, in bytes.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
@@ -171,7 +170,6 @@ pub fn task_id(notice: &Notice) -> &str {
     notice.task().map_or(NO_TASK, |task| task.id.as_str())
 }
 
-/// The body of a Standard Webhook.
 fn standard_body(attempt: &Attempt, text: &str) -> Value {
     let notice = &attempt.notice;
     let mut data = notice_json(attempt);

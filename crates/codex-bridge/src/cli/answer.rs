@@ -1,9 +1,10 @@
 //! `codex-bridge answer`: answers questions and forms, by the keys of the questions or fields.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{read_to_string, stdin};
 use std::process::ExitCode;
 
+use codex_bridge_core::request::DecisionWord;
 use codex_session::Decision;
 use codex_wire::reason;
 use serde_json::Value;
@@ -19,22 +20,22 @@ pub struct Args {
     id: String,
     /// The request's id, or a unique beginning of it
     request: String,
-    /// The answers. Repeat a key to give several answers; a single question needs no key. `-` reads a JSON object from
-    /// stdin, which keeps secrets out of the process list
-    #[arg(required = true, value_name = "KEY=ANSWER")]
+    /// The answers. Repeat a key to give several answers; a single question needs no key. A field of a form that is left
+    /// out has its default. `-` reads a JSON object from stdin, which keeps secrets out of the process list
+    #[arg(value_name = "KEY=ANSWER", required = true)]
     answers: Vec<String>,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
-    let request = globals.client()?.request(&args.id, &args.request).await?;
+    let path = ["tasks", &args.id, "requests", &args.request];
+    let request: Request = globals.client()?.get(&path, &()).await?;
     let decision = decision(&request, &args.answers)?;
     decide::approve(globals, &request.task_id, Some(&request.request_id), &decision).await
 }
 
 fn decision(request: &Request, arguments: &[String]) -> Result<Decision, Failure> {
+    let is_form = request.offers(&DecisionWord::Form);
     if arguments == ["-"] {
-        let is_form = request.decisions.iter().any(|decision| decision == "form");
         let answers = from_stdin()?;
         return Ok(if is_form { Decision::Form(answers) } else { Decision::Answers(answers_of(&answers)?) });
     }
@@ -54,9 +55,8 @@ fn decision(request: &Request, arguments: &[String]) -> Result<Decision, Failure
 }
 
 fn from_stdin() -> Result<Value, Failure> {
-    let mut text = String::new();
-    let read = std::io::stdin().read_to_string(&mut text);
-    read.map_err(|error| Failure::new(Code::Usage, format!("cannot read stdin: {}", reason(&error))))?;
+    let text = read_to_string(stdin())
+        .map_err(|error| Failure::new(Code::Usage, format!("cannot read stdin: {}", reason(&error))))?;
     serde_json::from_str(&text).map_err(|error| {
         Failure::new(
             Code::Usage,

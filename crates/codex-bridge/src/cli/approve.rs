@@ -18,7 +18,6 @@ pub struct Args {
     session: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let decision = if args.session { Decision::AcceptForSession } else { Decision::Accept };
     decide::approve(globals, &args.id, args.request.as_deref(), &decision).await

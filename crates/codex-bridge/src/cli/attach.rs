@@ -2,19 +2,12 @@
 
 use std::process::ExitCode;
 
-use super::Globals;
 use super::run::wait_and_print;
 use super::watch::{CtrlC, watch};
+use super::{Globals, TaskArgs};
 use crate::failure::Failure;
 
-#[derive(clap::Args)]
-pub struct Args {
-    /// The task's id, or a unique beginning of it
-    id: String,
-}
-
-#[tokio::main(flavor = "current_thread")]
-pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
+pub async fn run(globals: &Globals, args: &TaskArgs) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
     let task = client.show(&args.id).await?;
     if globals.json {

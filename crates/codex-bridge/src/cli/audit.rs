@@ -8,9 +8,9 @@ use jiff::{Span, Timestamp};
 use redact::plain::plain;
 
 use super::render::paint::Paint;
-use super::render::width::{columns, pad};
+use super::render::width::{beginning, columns, pad};
 use super::terminal::Terminal;
-use super::{Globals, number, output};
+use super::{Globals, number};
 use crate::calls;
 use crate::failure::{Code, Failure};
 use crate::view::AuditLine;
@@ -23,25 +23,17 @@ pub struct Args {
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// Show at most N lines, the newest [default: 200]
-    #[arg(short = 'n', long, value_name = "N", value_parser = number::whole::<u32>)]
-    limit: Option<u32>,
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::whole::<i64>)]
+    limit: Option<i64>,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     let since = args.since.map(|when| since(&when, Timestamp::now())).transpose()?;
     let filter = calls::Audit { task: args.id, since, limit: args.limit };
-    let lines = globals.client()?.audit(&filter).await?;
-    if globals.json {
-        output::json(&lines)?;
-    } else if lines.is_empty() {
-        output::lines(&["no audit lines".to_owned()])?;
-    } else {
-        let terminal = Terminal::of_stdout();
-        let width = if terminal.is_terminal { terminal.columns() } else { usize::MAX };
-        output::lines(&table(&lines, terminal.paint, width))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let lines: Vec<AuditLine> = globals.client()?.get(&["audit"], &filter).await?;
+    let terminal = Terminal::of_stdout();
+    let width = if terminal.is_terminal { terminal.columns() } else { usize::MAX };
+    globals.print_list(&lines, "no audit lines", |lines| table(lines, terminal.paint, width))
 }
 
 /// A time for the daemon, from a time or an age.
@@ -103,12 +95,7 @@ fn cut_end(row: &str, width: usize) -> String {
     if columns(row) <= width {
         return row.to_owned();
     }
-    let mut used = 1;
-    let fits = |char: &char| {
-        used += columns(char.encode_utf8(&mut [0; 4]));
-        used <= width
-    };
-    format!("{}…", row.chars().take_while(fits).collect::<String>().trim_end())
+    format!("{}…", beginning(row, width.saturating_sub(1)).trim_end())
 }
 
 #[cfg(test)]

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use redact::plain::plain;
 
-use super::{Globals, output};
-use crate::calls::RunChannel;
+use super::{Globals, block_on, output};
+use crate::calls::{Lines, RunChannel};
 use crate::channel::KINDS;
 use crate::channel::registry::Standing;
 use crate::channel::settings::Kind;
-use crate::client::{Autostart, Client};
+use crate::client::Client;
 use crate::config::{self, edit};
 use crate::daemon::{self, Start, StartOptions};
 use crate::failure::{Code, Failure};
-use crate::view::Channel;
+use crate::view::{Channel, ChannelLog, Reached};
 
 /// How often the log of a channel is read from the daemon that serves it.
 const LOG_INTERVAL: Duration = Duration::from_millis(500);
@@ -66,13 +66,12 @@ enum Action {
 
 pub fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     match args.action {
-        Action::Add { name, platform, allow, settings } => add(globals, &name, platform, &allow, &settings)?,
-        Action::List => list(globals)?,
-        Action::Test { name } => test(globals, &name)?,
-        Action::Run { name, allow } => serve(globals, &name, allow)?,
-        Action::Pause { name } => pause(globals, &name)?,
+        Action::Add { name, platform, allow, settings } => add(globals, &name, platform, &allow, &settings),
+        Action::List => block_on(list(globals)),
+        Action::Test { name } => block_on(test(globals, &name)),
+        Action::Run { name, allow } => serve(globals, &name, allow),
+        Action::Pause { name } => block_on(pause(globals, &name)),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn add(
@@ -81,7 +80,7 @@ fn add(
     platform: Option<String>,
     allow: &[String],
     settings: &[String],
-) -> Result<(), Failure> {
+) -> Result<ExitCode, Failure> {
     let usage = |message: String| Failure::new(Code::Usage, message);
     let is_plain = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
     if name.is_empty() || !name.chars().all(is_plain) {
@@ -119,23 +118,19 @@ fn add(
     output::lines(&[format!(
         "{name} was added to {}; `codex-bridge channel run {name}` serves it",
         paths.config_file.display()
-    )])
+    )])?;
+    Ok(ExitCode::SUCCESS)
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn list(globals: &Globals) -> Result<(), Failure> {
-    let channels = globals.client()?.channels().await?;
-    if globals.json {
-        return output::json(&channels);
-    }
-    if channels.is_empty() {
-        return output::lines(&["no channels; `codex-bridge channel run NAME` serves one".to_owned()]);
-    }
-    output::lines(&channels.iter().flat_map(lines).collect::<Vec<_>>())
+async fn list(globals: &Globals) -> Result<ExitCode, Failure> {
+    let channels: Vec<Channel> = globals.client()?.get(&["channels"], &()).await?;
+    let none = "no channels; `codex-bridge channel run NAME` serves one";
+    globals.print_list(&channels, none, |channels| channels.iter().flat_map(lines).collect())
 }
 
 fn lines(channel: &Channel) -> Vec<String> {
-    let mut lines = vec![format!("{:16} {:9} {}", channel.name, channel.standing, plain(&channel.about))];
+    let mut lines =
+        vec![format!("{:16} {:9} {}", channel.name, channel.standing.as_str(), plain(&channel.about))];
     if channel.open_messages > 0 {
         lines.push(format!("  {} unfinished messages: codex-bridge inbox", channel.open_messages));
     }
@@ -150,22 +145,16 @@ fn lines(channel: &Channel) -> Vec<String> {
     lines
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn test(globals: &Globals, name: &str) -> Result<(), Failure> {
-    let report = globals.client()?.test_channel(&from_environment(name, Vec::new())).await?;
-    if globals.json {
-        return output::json(&report);
-    }
-    output::lines(&[report.said])
+async fn test(globals: &Globals, name: &str) -> Result<ExitCode, Failure> {
+    let call = from_environment(name, Vec::new());
+    let report: Reached = globals.client()?.post(&["channels", name, "test"], &call).await?;
+    globals.print(&report, |report| vec![report.said.clone()])
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn pause(globals: &Globals, name: &str) -> Result<(), Failure> {
-    let channel = globals.client()?.pause_channel(name).await?;
-    if globals.json {
-        return output::json(&channel);
-    }
-    output::lines(&[format!("{name} is paused; `codex-bridge channel run {name}` resumes it")])
+async fn pause(globals: &Globals, name: &str) -> Result<ExitCode, Failure> {
+    let channel: Channel = globals.client()?.post(&["channels", name, "pause"], &()).await?;
+    globals
+        .print(&channel, |_| vec![format!("{name} is paused; `codex-bridge channel run {name}` resumes it")])
 }
 
 /// A call that serves a channel, with the caller's variables and current directory.
@@ -179,25 +168,24 @@ fn from_environment(name: &str, allow: Vec<String>) -> RunChannel {
 }
 
 /// Serves a channel in the running daemon. If none is running, this process becomes the daemon.
-fn serve(globals: &Globals, name: &str, allow: Vec<String>) -> Result<(), Failure> {
+fn serve(globals: &Globals, name: &str, allow: Vec<String>) -> Result<ExitCode, Failure> {
     let call = from_environment(name, allow);
-    let paths = globals.paths()?;
-    match run_in_daemon(&Client::new(paths.clone(), Autostart::No), &call) {
+    match block_on(run_in_daemon(&globals.client_of_running()?, &call)) {
         Err(failure) if failure.code == Code::DaemonNotRunning => {}
         outcome => return outcome,
     }
     let options =
         StartOptions { start: Start::Foreground, listen: None, behind_proxy: false, channel: Some(call) };
-    daemon::serve(&paths, options)
+    daemon::serve(&globals.paths()?, options)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn run_in_daemon(client: &Client, call: &RunChannel) -> Result<(), Failure> {
-    client.run_channel(call).await?;
+async fn run_in_daemon(client: &Client, call: &RunChannel) -> Result<ExitCode, Failure> {
+    client.post::<Channel>(&["channels", &call.name, "run"], call).await?;
     output::note(format!("the running daemon serves {}; its log follows", call.name));
     let mut count = 0;
     loop {
-        let log = client.channel_log(&call.name, count).await?;
+        let log: ChannelLog = client.get(&["channels", &call.name, "log"], &Lines { after: count }).await?;
         count = log.count;
         output::lines(&log.lines)?;
         if log.standing == Standing::Stopped {

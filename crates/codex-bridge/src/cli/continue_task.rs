@@ -20,7 +20,6 @@ pub struct Args {
     detach: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
     let turn = Prompt { prompt: prompt::read(&args.prompt)?, client_request_id: None };

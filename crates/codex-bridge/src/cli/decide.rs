@@ -3,9 +3,9 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-use codex_bridge_core::bridge::RequestSelector;
+use codex_bridge_core::bridge::{DecisionOutcome, RequestSelector};
 use codex_bridge_core::id::short;
-use codex_bridge_core::request::RequestState;
+use codex_bridge_core::request::{DecisionWord, RequestState};
 use codex_session::Decision;
 
 use super::render::request::whole_request;
@@ -13,7 +13,6 @@ use super::terminal::Terminal;
 use super::{Globals, exit, output, requests};
 use crate::client::Client;
 use crate::failure::{Code, Failure};
-use crate::transcript::past_tense;
 use crate::view::{Decided, Request};
 
 /// Sends a decision, waits until Codex has taken it, and prints the outcome.
@@ -24,17 +23,9 @@ pub async fn decide(
     decision: &Decision,
 ) -> Result<ExitCode, Failure> {
     let report = globals.client()?.decide(id, selector, decision).await?;
-    if globals.json {
-        output::json(&report)?;
-    } else {
-        output::lines(&[outcome_sentence(&report)])?;
-    }
-    Ok(ExitCode::from(match report.outcome.as_str() {
-        "resolved" => exit::SUCCESS,
-        "sent" => exit::TIMEOUT,
-        // The request was closed before this decision arrived.
-        _ => exit::FAILED,
-    }))
+    globals.print(&report, |report| vec![outcome_sentence(report)])?;
+    let is_sent = report.outcome == DecisionOutcome::Sent;
+    Ok(ExitCode::from(if is_sent { exit::TIMEOUT } else { exit::SUCCESS }))
 }
 
 /// Approves or answers a request. A named request counts as shown. Without a name, the only pending request is shown, and
@@ -47,7 +38,7 @@ pub async fn approve(
 ) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
     let shown = match request {
-        Some(request) => match client.request(id, request).await? {
+        Some(request) => match client.get::<Request>(&["tasks", id, "requests", request], &()).await? {
             request if request.needs_reveal && request.state == RequestState::Open => {
                 return approve_revealed(globals, &client, &request, decision).await;
             }
@@ -139,18 +130,8 @@ async fn show_and_confirm(client: &Client, request: Request) -> Result<Option<Re
 
 /// The outcome of a decision, in a sentence.
 pub fn outcome_sentence(report: &Decided) -> String {
-    let decision = past_tense(report.decision.as_deref().unwrap_or_default());
-    let request = short(&report.request_id);
-    match report.outcome.as_str() {
-        "resolved" => format!("{request} {decision}"),
-        "sent" => format!("{request} {decision}; Codex has not confirmed it yet"),
-        "already_resolved" => {
-            let by = report.decided_by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default();
-            let at = report.decided_at.as_deref().map(|at| format!(" at {at}")).unwrap_or_default();
-            format!("too late: {request} was {decision}{by}{at}")
-        }
-        "expired" => format!("too late: {request} had expired and was declined"),
-        "orphaned" => format!("too late: the turn or the host of {request} ended first"),
-        other => format!("{request}: {other}"),
-    }
+    let decision = report.decision.as_ref().map_or("answered", DecisionWord::past_tense);
+    let unconfirmed =
+        if report.outcome == DecisionOutcome::Sent { "; Codex has not confirmed it yet" } else { "" };
+    format!("{} {decision}{unconfirmed}", short(&report.request_id))
 }

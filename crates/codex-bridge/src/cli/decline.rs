@@ -19,7 +19,6 @@ pub struct Args {
     cancel: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let decision = if args.cancel { Decision::Cancel } else { Decision::Decline };
     let selector = args.request.as_deref().map_or(RequestSelector::Only, RequestSelector::Named);

@@ -4,7 +4,7 @@
 //! answers Codex's request; without one, the demo answers it.
 
 use std::io::{IsTerminal, stdin, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Instant;
 
@@ -20,9 +20,7 @@ use super::{AnyError, Globals, output};
 use crate::amount::duration;
 use crate::codex;
 
-/// The prompt of the demo's task.
 const PROMPT: &str = "Leave a note that says hello";
-/// The file that the task writes.
 const NOTE: &str = "note.txt";
 
 #[derive(clap::Args)]
@@ -81,7 +79,6 @@ async fn play(demo: &DemoDir) -> Result<(), AnyError> {
     demo.run_ok(&["attach", task_id]).await
 }
 
-/// Runs the task and returns it as JSON.
 async fn play_as_json(demo: &DemoDir) -> Result<Value, AnyError> {
     let task = demo.query(&["run", "--detach", "--sandbox", "workspace-write", PROMPT]).await?;
     let task_id = task["task_id"].as_str().ok_or("no task was started")?;
@@ -154,18 +151,17 @@ impl DemoDir {
 
     /// A command of codex-bridge that uses only the demo's directories.
     fn command(&self, args: &[&str]) -> Command {
-        let set = |command: &mut Command, name: &str, path: &Path| {
-            command.env(name, path);
-        };
         let mut command = Command::new(&self.program);
         command.args(args).current_dir(self.folder("demo")).kill_on_drop(true);
-        // An empty home, so that login shells find no profile. A TMPDIR that does not contain CODEX_HOME.
-        set(&mut command, "HOME", &self.folder("home"));
-        set(&mut command, "TMPDIR", &self.folder("tmp"));
-        set(&mut command, "CODEX_HOME", &self.folder("codex"));
-        set(&mut command, "CODEX_BRIDGE_STATE_DIR", &self.folder("state"));
-        set(&mut command, "CODEX_BRIDGE_CONFIG", &self.config());
-        set(&mut command, "XDG_DATA_HOME", &self.data_base);
+        command.envs([
+            // An empty home, so that login shells find no profile. A TMPDIR that does not contain CODEX_HOME.
+            ("HOME", self.folder("home")),
+            ("TMPDIR", self.folder("tmp")),
+            ("CODEX_HOME", self.folder("codex")),
+            ("CODEX_BRIDGE_STATE_DIR", self.folder("state")),
+            ("CODEX_BRIDGE_CONFIG", self.config()),
+            ("XDG_DATA_HOME", self.data_base.clone()),
+        ]);
         command
     }
 

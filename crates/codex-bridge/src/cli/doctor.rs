@@ -10,12 +10,9 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::{Globals, output};
+use super::Globals;
 use crate::failure::Failure;
 use crate::{codex as program, config};
-
-#[derive(clap::Args)]
-pub struct Args {}
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -66,16 +63,11 @@ impl Finding {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals) -> Result<ExitCode, Failure> {
     let findings = check(globals).await?;
-    if globals.json {
-        output::json(&findings)?;
-    } else {
-        output::lines(&findings.iter().map(Finding::line).collect::<Vec<_>>())?;
-    }
+    let printed = globals.print(&findings, |findings| findings.iter().map(Finding::line).collect())?;
     let is_usable = findings.iter().all(|finding| finding.verdict != Verdict::Problem);
-    Ok(if is_usable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_usable { printed } else { ExitCode::FAILURE })
 }
 
 async fn check(globals: &Globals) -> Result<Vec<Finding>, Failure> {
@@ -91,17 +83,18 @@ async fn check(globals: &Globals) -> Result<Vec<Finding>, Failure> {
         Some(socket) => findings.extend(users::two_users(socket, &paths).await),
         None => findings.extend(codex_here(&file).await),
     }
-    findings.extend(trust::decisions(globals, &file).await?);
+    let client = globals.client_of_running()?;
+    findings.extend(trust::decisions(&client, &file).await);
     findings.extend(channels::channels(&file));
     findings.push(bridge::state_dir(&paths));
     findings.push(bridge::store(&paths));
     findings.push(bridge::disk(&paths));
-    let about = bridge::about(globals).await?;
+    let about = client.get(&["about"], &()).await;
     // With a launcher, tools and hosts belong to another user and cannot be checked here.
     let is_own = file.hosts.launcher.is_none();
     findings.extend(is_own.then(|| bridge::tools(&file, about.as_ref().ok())));
     findings.push(bridge::daemon(about));
-    findings.extend(bridge::alarms(globals).await?);
+    findings.extend(bridge::alarms(&client).await?);
     findings.push(bridge::log(&paths));
     findings.extend(is_own.then(|| bridge::hosts(&paths)));
     Ok(findings)

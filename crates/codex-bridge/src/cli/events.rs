@@ -22,7 +22,6 @@ pub struct Args {
     live: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let options = Events { after: args.after, follow: args.follow, live: args.live, ..Events::default() };
     print(&globals.client()?, &args.id, &options).await

@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use super::watch::{CtrlC, watch};
-use super::{Globals, output, prompt};
+use super::{Globals, prompt};
+use crate::calls::Fork;
 use crate::failure::Failure;
+use crate::view::Task;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -17,17 +19,14 @@ pub struct Args {
     detach: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
     let prompt = args.prompt.as_deref().map(prompt::read).transpose()?;
-    let task = client.fork(&args.id, prompt.as_deref()).await?;
-    if globals.json {
-        output::json(&task)?;
-    } else if prompt.is_some() && !args.detach {
+    let is_watched = prompt.is_some() && !args.detach && !globals.json;
+    let fork = Fork { prompt, client_request_id: None };
+    let task: Task = client.post(&["tasks", &args.id, "fork"], &fork).await?;
+    if is_watched {
         return watch(&client, &task, 0, CtrlC::Interrupts).await;
-    } else {
-        output::lines(std::slice::from_ref(&task.task_id))?;
     }
-    Ok(ExitCode::SUCCESS)
+    globals.print(&task, |task| vec![task.task_id.clone()])
 }

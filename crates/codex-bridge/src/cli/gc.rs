@@ -2,19 +2,11 @@
 
 use std::process::ExitCode;
 
-use super::{Globals, output};
+use super::Globals;
 use crate::failure::Failure;
+use crate::view::Forgotten;
 
-#[derive(clap::Args)]
-pub struct Args {}
-
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals) -> Result<ExitCode, Failure> {
-    let deleted = globals.client()?.gc().await?;
-    if globals.json {
-        output::json(&deleted)?;
-    } else {
-        output::lines(&[format!("deleted tasks: {}", deleted.tasks)])?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let deleted: Forgotten = globals.client()?.post(&["gc"], &()).await?;
+    globals.print(&deleted, |deleted| vec![format!("deleted tasks: {}", deleted.tasks)])
 }

@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
+use codex_bridge_core::inbox::MessageState;
 use redact::plain::plain;
 
 use super::render::paint::Paint;
 use super::terminal::Terminal;
-use super::{Globals, number, output};
+use super::{Globals, number};
 use crate::calls;
 use crate::failure::Failure;
 use crate::view::Message;
@@ -23,8 +24,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     channel: Option<String>,
     /// List at most N, the newest first
-    #[arg(short = 'n', long, value_name = "N", value_parser = number::whole::<u32>)]
-    limit: Option<u32>,
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::whole::<i64>)]
+    limit: Option<i64>,
 }
 
 #[derive(clap::Subcommand)]
@@ -36,36 +37,30 @@ enum Action {
     },
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     match args.action {
-        Some(Action::Retry { id }) => retry(globals, &id).await?,
+        Some(Action::Retry { id }) => retry(globals, &id).await,
         None => {
             let filter = calls::Inbox { all: args.all, channel: args.channel, limit: args.limit };
-            list(globals, &filter).await?;
+            list(globals, &filter).await
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-async fn list(globals: &Globals, filter: &calls::Inbox) -> Result<(), Failure> {
-    let messages = globals.client()?.inbox(filter).await?;
-    if globals.json {
-        return output::json(&messages);
-    }
-    if messages.is_empty() {
-        let more = if filter.all { "" } else { "; --all lists finished ones too" };
-        return output::lines(&[format!("no unfinished messages{more}")]);
-    }
+async fn list(globals: &Globals, filter: &calls::Inbox) -> Result<ExitCode, Failure> {
+    let messages: Vec<Message> = globals.client()?.get(&["inbox"], filter).await?;
+    let more = if filter.all { "" } else { "; --all lists finished ones too" };
     let paint = Terminal::of_stdout().paint;
-    output::lines(&messages.iter().flat_map(|message| lines(message, paint)).collect::<Vec<_>>())
+    globals.print_list(&messages, &format!("no unfinished messages{more}"), |messages| {
+        messages.iter().flat_map(|message| lines(message, paint)).collect()
+    })
 }
 
 fn lines(message: &Message, paint: Paint) -> Vec<String> {
-    let state = format!("{:12}", message.state);
-    let state = match message.state.as_str() {
-        "acknowledged" => paint.good(&state),
-        "dead" => paint.bad(&state),
+    let state = format!("{:12}", message.state.as_str());
+    let state = match message.state {
+        MessageState::Acknowledged => paint.good(&state),
+        MessageState::Dead => paint.bad(&state),
         _ => paint.waiting(&state),
     };
     let start: String = plain(&message.summary).replace('\n', " ").chars().take(60).collect();
@@ -74,16 +69,13 @@ fn lines(message: &Message, paint: Paint) -> Vec<String> {
     if let Some(error) = &message.error {
         lines.push(format!("  {}", plain(error).replace('\n', " ")));
     }
-    if message.state == "dead" {
+    if message.state == MessageState::Dead {
         lines.push(paint.busy(&format!("  codex-bridge inbox retry {}", message.message_id)));
     }
     lines
 }
 
-async fn retry(globals: &Globals, id: &str) -> Result<(), Failure> {
-    let message = globals.client()?.retry_message(id).await?;
-    if globals.json {
-        return output::json(&message);
-    }
-    output::lines(&[format!("retrying {}", message.message_id)])
+async fn retry(globals: &Globals, id: &str) -> Result<ExitCode, Failure> {
+    let message: Message = globals.client()?.post(&["inbox", id, "retry"], &()).await?;
+    globals.print(&message, |message| vec![format!("retrying {}", message.message_id)])
 }

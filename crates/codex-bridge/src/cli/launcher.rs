@@ -21,8 +21,7 @@ use crate::config::hosts::{self, HostsFile};
 use crate::daemon::host_config::{command_path, env_policy, environment};
 use crate::daemon::{lock, notify, raise_descriptor_limit};
 use crate::failure::{Code, Failure};
-use crate::paths::variable;
-use crate::paths::{Paths, cannot};
+use crate::paths::{Paths, cannot, path_variable, variable};
 use crate::{codex, log, services, socket_access};
 
 /// How long Codex may take to start.
@@ -110,7 +109,7 @@ fn options(paths: &Paths, file: &HostsFile, socket: &Path, serves: u32) -> Resul
         },
         hosts_dir: create_private(&hosts_dir)?,
         homes: homes(file)?,
-        packages: codex::data_dir().map_err(|error| Failure::new(Code::NoHome, error))?,
+        packages: codex::data_dir()?,
         denied: paths.protected().into_iter().chain(sockets).collect(),
         command_path: command_path(&file.env),
         services: services::command_running_sockets(&[geteuid().as_raw(), serves], variable),
@@ -120,9 +119,8 @@ fn options(paths: &Paths, file: &HostsFile, socket: &Path, serves: u32) -> Resul
 
 /// The real paths of all Codex homes, the default home first.
 fn homes(file: &HostsFile) -> Result<Vec<PathBuf>, Failure> {
-    let variable = || std::env::var_os("CODEX_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let default = || std::env::home_dir().map(|home| home.join(".codex"));
-    let first = file.codex_home.clone().or_else(variable).or_else(default);
+    let first = file.codex_home.clone().or_else(|| path_variable("CODEX_HOME")).or_else(default);
     let first = first.ok_or_else(|| Failure::new(Code::NoHome, "neither CODEX_HOME nor HOME is set"))?;
     [first].iter().chain(&file.other_homes).map(|home| create_private(home)).collect()
 }

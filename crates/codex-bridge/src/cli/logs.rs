@@ -17,7 +17,6 @@ pub struct Args {
     follow: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
     let options = Events { follow: args.follow, ..Events::default() };

@@ -13,7 +13,6 @@ pub struct Args {
     agent: AgentRole,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let paths = globals.paths()?;
     if socket_access::is_below_a_host(std::process::id()) && !config::load(&paths)?.allow_nested_mcp {

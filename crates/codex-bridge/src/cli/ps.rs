@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use super::render::task::table;
 use super::terminal::Terminal;
-use super::{Globals, number, output};
+use super::{Globals, number};
 use crate::amount::now_ms;
 use crate::calls::List;
 use crate::failure::Failure;
+use crate::view::ShortTask;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -18,21 +19,14 @@ pub struct Args {
     #[arg(long)]
     status: Option<String>,
     /// List at most N tasks
-    #[arg(short = 'n', long, value_name = "N", value_parser = number::whole::<u32>)]
-    limit: Option<u32>,
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::whole::<i64>)]
+    limit: Option<i64>,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     let list = List { status: args.status, all: args.all, limit: args.limit, ..List::default() };
-    let tasks = globals.client()?.list(&list).await?;
+    let tasks: Vec<ShortTask> = globals.client()?.get(&["tasks"], &list).await?;
     let terminal = Terminal::of_stdout();
-    if globals.json {
-        output::json(&tasks)?;
-    } else if tasks.is_empty() {
-        output::lines(&[format!("no tasks{}", if args.all { "" } else { "; --all shows older ones" })])?;
-    } else {
-        output::lines(&table(&tasks, terminal.paint, terminal.columns(), now_ms()))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let none = if args.all { "no tasks" } else { "no tasks; --all shows older ones" };
+    globals.print_list(&tasks, none, |tasks| table(tasks, terminal.paint, terminal.columns(), now_ms()))
 }

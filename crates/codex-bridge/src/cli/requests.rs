@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 
 use codex_bridge_core::id::short;
+use codex_bridge_core::request::DecisionWord;
 
+use super::Globals;
 use super::render::paint::Paint;
 use super::render::request::{request as folded, whole_request};
 use super::terminal::Terminal;
-use super::{Globals, output};
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::view::{Request, Revealed};
+use crate::view::{Request, Revealed, WholeChanges};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -21,12 +22,11 @@ pub struct Args {
     reveal: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
     let mut requests = match &args.id {
         Some(id) => client.show(id).await?.pending_requests,
-        None => client.requests().await?,
+        None => client.get(&["requests"], &()).await?,
     };
     if args.reveal {
         return reveal(globals, &client, &requests).await;
@@ -36,34 +36,23 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     for request in requests.iter_mut().filter(|_| args.id.is_some()) {
         *request = with_whole_changes(&client, request.clone()).await?;
     }
-    if globals.json {
-        output::json(&requests)?;
-    } else if requests.is_empty() {
-        output::lines(&["no pending requests".to_owned()])?;
-    } else {
+    globals.print_list(&requests, "no pending requests", |requests| {
         // The requests of one task are shown in full.
         let render = if args.id.is_some() { whole_request } else { folded };
         let shown = |request: &Request| render(request, terminal.paint, terminal.columns());
         let blocks = requests.iter().map(|request| block(request, shown(request), terminal.paint));
-        output::lines(&blocks.collect::<Vec<_>>().join(&String::new()))?;
-    }
-    Ok(ExitCode::SUCCESS)
+        blocks.collect::<Vec<_>>().join(&String::new())
+    })
 }
 
-/// Prints requests without redaction.
 async fn reveal(globals: &Globals, client: &Client, requests: &[Request]) -> Result<ExitCode, Failure> {
     let mut revealed = Vec::new();
     for request in requests.iter().filter(|request| request.hides_anything()) {
         revealed.push(client.reveal(&request.task_id, &request.request_id).await?);
     }
-    if globals.json {
-        output::json(&revealed)?;
-    } else if revealed.is_empty() {
-        output::lines(&["no pending request hides a secret".to_owned()])?;
-    } else {
-        output::lines(&revealed.iter().flat_map(revealed_lines).collect::<Vec<_>>())?;
-    }
-    Ok(ExitCode::SUCCESS)
+    globals.print_list(&revealed, "no pending request hides a secret", |revealed| {
+        revealed.iter().flat_map(revealed_lines).collect()
+    })
 }
 
 /// The lines of a request without redaction.
@@ -75,7 +64,8 @@ pub fn revealed_lines(revealed: &Revealed) -> Vec<String> {
 /// The request with its whole diffs.
 pub async fn with_whole_changes(client: &Client, mut request: Request) -> Result<Request, Failure> {
     if request.whole_changes_bytes.take().is_some() {
-        let whole = client.changes(&request.task_id, &request.request_id).await?;
+        let path = ["tasks", &request.task_id, "requests", &request.request_id, "changes"];
+        let whole: WholeChanges = client.get(&path, &()).await?;
         (request.changes, request.digest) = (Some(whole.changes), whole.digest);
     }
     Ok(request)
@@ -84,12 +74,11 @@ pub async fn with_whole_changes(client: &Client, mut request: Request) -> Result
 /// A request with the command that answers it.
 fn block(request: &Request, mut lines: Vec<String>, paint: Paint) -> Vec<String> {
     let (task, id) = (short(&request.task_id), short(&request.request_id));
-    let command = match request.kind.as_str() {
-        "question" => format!("codex-bridge answer {task} {id} KEY=ANSWER"),
-        _ if request.decisions.iter().any(|decision| decision == "form") => {
-            format!("codex-bridge answer {task} {id} FIELD=VALUE")
-        }
-        _ => format!("codex-bridge approve {task} {id}"),
+    let takes_answers = request.offers(&DecisionWord::Answers) || request.offers(&DecisionWord::Form);
+    let command = if takes_answers {
+        format!("codex-bridge answer {task} {id} {}", request.answer_example())
+    } else {
+        format!("codex-bridge approve {task} {id}")
     };
     lines.push(format!("  {}", paint.busy(&command)));
     lines

@@ -5,18 +5,11 @@ use std::process::ExitCode;
 use codex_bridge_core::id::short;
 use redact::plain::plain;
 
-use super::{Globals, exit, output};
+use super::{Globals, TaskArgs, exit, output};
 use crate::failure::{Code, Failure};
 use crate::view::Task;
 
-#[derive(clap::Args)]
-pub struct Args {
-    /// The task's id, or a unique beginning of it
-    id: String,
-}
-
-#[tokio::main(flavor = "current_thread")]
-pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
+pub async fn run(globals: &Globals, args: &TaskArgs) -> Result<ExitCode, Failure> {
     let task = globals.client()?.show(&args.id).await?;
     if globals.json {
         output::json(&task)?;

@@ -63,7 +63,6 @@ pub struct Args {
     max_tokens: Option<u64>,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
     let is_detached = args.detach;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use codex_wire::os::process::Process;
 use tokio::time::{Instant, sleep};
 
-use super::{Globals, output};
+use super::Globals;
 use crate::calls;
-use crate::client::{Autostart, Client};
 use crate::failure::{Code, Failure};
+use crate::view::Stopping;
 
 /// How long the daemon may take to exit. Ending hosts can take a while.
 const EXIT_LIMIT: Duration = Duration::from_mins(1);
@@ -22,16 +22,12 @@ pub struct Args {
     hosts: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     // Only a daemon can end the hosts that an earlier daemon left.
-    let autostart = if args.hosts && !globals.no_autostart { Autostart::Yes } else { Autostart::No };
-    let client = Client::new(globals.paths()?, autostart);
-    let stopping = client.stop(calls::Stop { hosts: args.hosts }).await?;
+    let client = if args.hosts { globals.client()? } else { globals.client_of_running()? };
+    let stopping: Stopping = client.post(&["stop"], &calls::Stop { hosts: args.hosts }).await?;
     wait_for_exit(stopping.pid).await?;
-    if globals.json {
-        output::json(&stopping)?;
-    } else {
+    let printed = globals.print(&stopping, |stopping| {
         let mut lines = vec![format!("the daemon (pid {}) has stopped", stopping.pid)];
         if stopping.hosts_left > 0 {
             lines.push(format!(
@@ -40,9 +36,9 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             ));
         }
         lines.extend(stopping.failed.iter().map(|failed| format!("cannot end {failed}")));
-        output::lines(&lines)?;
-    }
-    Ok(if stopping.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        lines
+    })?;
+    Ok(if stopping.failed.is_empty() { printed } else { ExitCode::FAILURE })
 }
 
 async fn wait_for_exit(pid: u32) -> Result<(), Failure> {

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use codex_bridge_core::store::sqlite;
 
-use super::{Globals, output};
+use super::Globals;
+use crate::calls::Backup;
 use crate::failure::Failure;
 use crate::view::StoreCheck;
 
@@ -26,7 +27,6 @@ enum Action {
     },
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     match args.action {
         Action::Check => check(globals).await,
@@ -35,19 +35,20 @@ pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
 }
 
 async fn check(globals: &Globals) -> Result<ExitCode, Failure> {
-    let found = match globals.client()?.check_store().await {
+    let found = match globals.client()?.post(&["store", "check"], &()).await {
         // No daemon can open such a store, so it is checked without one.
         Err(failure) if failure.code.as_str().starts_with("store_") => inspect(&globals.paths()?.database())?,
         found => found?,
     };
-    if globals.json {
-        output::json(&found)?;
-    } else if found.sound {
-        output::lines(&[format!("{} is sound", globals.paths()?.database().display())])?;
-    } else {
-        output::lines(&found.findings)?;
-    }
-    Ok(if found.sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let database = globals.paths()?.database();
+    let sound = || vec![format!("{} is sound", database.display())];
+    let printed = globals.print(
+        &found,
+        |found: &StoreCheck| {
+            if found.sound { sound() } else { found.findings.clone() }
+        },
+    )?;
+    Ok(if found.sound { printed } else { ExitCode::FAILURE })
 }
 
 /// Checks a database file without a daemon.
@@ -58,18 +59,15 @@ pub fn inspect(database: &Path) -> Result<StoreCheck, Failure> {
 
 async fn back_up(globals: &Globals, file: PathBuf) -> Result<ExitCode, Failure> {
     let file = std::path::absolute(file).map_err(Failure::internal)?;
-    let backup = globals.client()?.back_up_store(file).await?;
-    if globals.json {
-        output::json(&backup)?;
-    } else {
-        let key = globals.paths()?.seal_key();
-        output::lines(&[
+    let backup: Backup = globals.client()?.post(&["store", "backup"], &Backup { file }).await?;
+    let key = globals.paths()?.seal_key();
+    globals.print(&backup, |backup| {
+        vec![
             format!("copied to {}", backup.file.display()),
             format!(
                 "back up {} too: without this key, prompts that were not sent yet cannot be read",
                 key.display()
             ),
-        ])?;
-    }
-    Ok(ExitCode::SUCCESS)
+        ]
+    })
 }

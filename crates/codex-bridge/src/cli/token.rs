@@ -7,7 +7,7 @@ use codex_bridge_core::token::Role;
 use super::{Globals, number, output};
 use crate::calls::{NewToken, Quota};
 use crate::failure::Failure;
-use crate::view::Token;
+use crate::view::{FreshToken, Token};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -53,43 +53,35 @@ struct Limits {
     max_bytes: Option<u64>,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     match args.action {
         Action::Create { name, role, limits: Limits { max_open_tasks, max_bytes } } => {
-            create(globals, NewToken { name, role, max_open_tasks, max_bytes }).await?;
+            create(globals, NewToken { name, role, max_open_tasks, max_bytes }).await
         }
         Action::Quota { name, limits: Limits { max_open_tasks, max_bytes } } => {
-            quota(globals, &name, Quota { max_open_tasks, max_bytes }).await?;
+            quota(globals, &name, Quota { max_open_tasks, max_bytes }).await
         }
-        Action::List => list(globals).await?,
-        Action::Revoke { name } => revoke(globals, &name).await?,
+        Action::List => list(globals).await,
+        Action::Revoke { name } => revoke(globals, &name).await,
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-async fn create(globals: &Globals, new: NewToken) -> Result<(), Failure> {
-    let created = globals.client()?.create_token(&new).await?;
-    if globals.json {
-        return output::json(&created);
-    }
-    // The token is alone on stdout, so that it can be piped into a file.
-    output::note("store this token now: it is not shown again");
-    output::lines(&[created.token])
+async fn create(globals: &Globals, new: NewToken) -> Result<ExitCode, Failure> {
+    let created: FreshToken = globals.client()?.post(&["tokens"], &new).await?;
+    globals.print(&created, |created| {
+        // The token is alone on stdout, so that it can be piped into a file.
+        output::note("store this token now: it is not shown again");
+        vec![created.token.clone()]
+    })
 }
 
-async fn list(globals: &Globals) -> Result<(), Failure> {
-    let tokens = globals.client()?.tokens().await?;
-    if globals.json {
-        return output::json(&tokens);
-    }
-    if tokens.is_empty() {
-        return output::lines(&[
-            "no tokens; `codex-bridge token create NAME --role ROLE` creates one".to_owned()
-        ]);
-    }
-    let width = tokens.iter().map(|token| token.name.len()).max().unwrap_or_default();
-    output::lines(&tokens.iter().map(|token| line(token, width)).collect::<Vec<_>>())
+async fn list(globals: &Globals) -> Result<ExitCode, Failure> {
+    let tokens: Vec<Token> = globals.client()?.get(&["tokens"], &()).await?;
+    let none = "no tokens; `codex-bridge token create NAME --role ROLE` creates one";
+    globals.print_list(&tokens, none, |tokens| {
+        let width = tokens.iter().map(|token| token.name.len()).max().unwrap_or_default();
+        tokens.iter().map(|token| line(token, width)).collect()
+    })
 }
 
 fn line(token: &Token, width: usize) -> String {
@@ -107,18 +99,12 @@ fn used(token: &Token) -> String {
     format!("{open_tasks} of {max_open_tasks} open tasks, {bytes} of {max_bytes} bytes")
 }
 
-async fn quota(globals: &Globals, name: &str, quota: Quota) -> Result<(), Failure> {
-    let changed = globals.client()?.change_quota(name, &quota).await?;
-    if globals.json {
-        return output::json(&changed);
-    }
-    output::lines(&[format!("token {}: {}", changed.name, used(&changed))])
+async fn quota(globals: &Globals, name: &str, quota: Quota) -> Result<ExitCode, Failure> {
+    let changed: Token = globals.client()?.post(&["tokens", name, "quota"], &quota).await?;
+    globals.print(&changed, |token| vec![format!("token {}: {}", token.name, used(token))])
 }
 
-async fn revoke(globals: &Globals, name: &str) -> Result<(), Failure> {
-    let revoked = globals.client()?.revoke_token(name).await?;
-    if globals.json {
-        return output::json(&revoked);
-    }
-    output::lines(&[format!("token {} is revoked", revoked.name)])
+async fn revoke(globals: &Globals, name: &str) -> Result<ExitCode, Failure> {
+    let revoked: Token = globals.client()?.post(&["tokens", name, "revoke"], &()).await?;
+    globals.print(&revoked, |token| vec![format!("token {} is revoked", token.name)])
 }

@@ -1,6 +1,6 @@
 //! `codex-bridge tool`: makes one call of the `codex_bridge` tool, for agents. Prints one JSON reply, also on failure.
 
-use std::io::Read;
+use std::io::{read_to_string, stdin};
 use std::process::ExitCode;
 
 use codex_wire::reason;
@@ -23,7 +23,6 @@ pub struct Args {
     agent: AgentRole,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     if args.schema {
         let schema = serde_json::to_string_pretty(&tool::schema()).map_err(Failure::internal)?;
@@ -38,12 +37,9 @@ pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     Ok(if reply["success"] == Value::Bool(true) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn call(globals: &Globals, agent: &AgentRole, argument: String) -> Result<Value, Failure> {
-    let mut text = argument;
+async fn call(globals: &Globals, agent: &AgentRole, mut text: String) -> Result<Value, Failure> {
     if text == "-" {
-        text = String::new();
-        std::io::stdin()
-            .read_to_string(&mut text)
+        text = read_to_string(stdin())
             .map_err(|error| Failure::new(Code::BadCall, format!("cannot read stdin: {}", reason(&error))))?;
     }
     let call = serde_json::from_str(&text).map_err(|error| {

@@ -37,28 +37,31 @@ pub struct Args {
     yes: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
     // The daemon's current directory is another one, so relative paths are resolved here.
     let dir = args.dir.map(|dir| std::path::absolute(&dir).map_err(Failure::internal)).transpose()?;
     match (dir, args.level) {
-        (None, _) => list(globals, &client).await?,
-        (Some(dir), None) if args.remove => remove(globals, &client, dir).await?,
-        (Some(dir), None) => show(globals, &client, dir).await?,
+        (None, _) => globals.print(&client.get(&["trust"], &()).await?, table),
+        (Some(dir), None) if args.remove => {
+            let changed = client.post(&["trust", "remove"], &calls::RemoveTrust { dir }).await?;
+            globals.print(&changed, change_lines)
+        }
+        (Some(dir), None) => {
+            globals.print(&trust_of(&client, &calls::TrustOf { dir, level: None }).await?, level_lines)
+        }
         (Some(dir), Some(level)) => {
             if level == Trust::Trusted && !args.yes {
                 confirm(globals, &client, &dir).await?;
             }
-            set(globals, &client, dir, level).await?;
+            let changed = client.post(&["trust"], &calls::SetTrust { dir, level }).await?;
+            globals.print(&changed, change_lines)
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-async fn list(globals: &Globals, client: &Client) -> Result<(), Failure> {
-    let listed = client.trust_list().await?;
-    if globals.json { output::json(&listed) } else { output::lines(&table(&listed)) }
+async fn trust_of(client: &Client, call: &calls::TrustOf) -> Result<TrustOf, Failure> {
+    client.get(&["trust", "directory"], call).await
 }
 
 fn table(listed: &TrustList) -> Vec<String> {
@@ -73,11 +76,6 @@ fn table(listed: &TrustList) -> Vec<String> {
     let scope = if lines.is_empty() { "everywhere" } else { "elsewhere" };
     lines.push(format!("{scope}: {}", listed.elsewhere));
     lines
-}
-
-async fn show(globals: &Globals, client: &Client, dir: PathBuf) -> Result<(), Failure> {
-    let found = client.trust_of(&calls::TrustOf { dir, level: None }).await?;
-    if globals.json { output::json(&found) } else { output::lines(&level_lines(&found)) }
 }
 
 /// The level of a directory, and why.
@@ -100,20 +98,7 @@ fn warnings(found: &TrustOf) -> impl Iterator<Item = String> {
     found.warnings.iter().map(|warning| format!("  note: {}", plain(warning)))
 }
 
-async fn set(globals: &Globals, client: &Client, dir: PathBuf, level: Trust) -> Result<(), Failure> {
-    let changed = client.set_trust(&calls::SetTrust { dir, level }).await?;
-    print_change(globals, &changed)
-}
-
-async fn remove(globals: &Globals, client: &Client, dir: PathBuf) -> Result<(), Failure> {
-    let changed = client.remove_trust(&calls::RemoveTrust { dir }).await?;
-    print_change(globals, &changed)
-}
-
-fn print_change(globals: &Globals, changed: &TrustChange) -> Result<(), Failure> {
-    if globals.json {
-        return output::json(changed);
-    }
+fn change_lines(changed: &TrustChange) -> Vec<String> {
     let mut lines = level_lines(&changed.now);
     let before = changed.before.map(|before| format!("; the level was {before}")).unwrap_or_default();
     lines.insert(3, format!("  written to {}{before}", path(&changed.config_file)));
@@ -123,13 +108,13 @@ fn print_change(globals: &Globals, changed: &TrustChange) -> Result<(), Failure>
         let (count, ids) = (counted(running.len(), "task"), ids.join(", "));
         lines.push(format!("  note: the former level applies to {count} until the turn ends: {ids}"));
     }
-    output::lines(&lines)
+    lines
 }
 
 /// Says what trusting a directory means, and asks. A directory that cannot be trusted is refused first.
 async fn confirm(globals: &Globals, client: &Client, dir: &Path) -> Result<(), Failure> {
     let call = calls::TrustOf { dir: dir.to_owned(), level: Some(Trust::Trusted) };
-    let found = client.trust_of(&call).await?;
+    let found = trust_of(client, &call).await?;
     let not_confirmed = |message: String| {
         Failure::new(Code::NotConfirmed, message).hint(format!(
             "`codex-bridge trust {} trusted --yes` skips the question; its .codex/ then takes effect, with MCP servers that run outside the sandbox",
@@ -158,7 +143,6 @@ async fn confirm(globals: &Globals, client: &Client, dir: &Path) -> Result<(), F
     }
 }
 
-/// What trusting a directory means.
 fn meaning(found: &TrustOf) -> Vec<String> {
     let mut lines = vec![
         format!("If you trust {} and everything below it:", path(&found.dir)),

@@ -9,6 +9,7 @@ use super::render::task::{elapsed_ms, ending};
 use super::terminal::Terminal;
 use super::{Globals, exit, number, output};
 use crate::amount::now_ms;
+use crate::calls;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::view::Task;
@@ -25,21 +26,17 @@ pub struct Args {
     timeout: Option<f64>,
 }
 
-#[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     if args.timeout.is_some_and(|timeout| !timeout.is_finite() || timeout < 0.0) {
         return Err(Failure::new(Code::Usage, "the timeout must be zero or a positive number")
             .hint("write it in seconds: --timeout 60"));
     }
     let task = wait_over_crashes(&globals.client()?, &args.id, args.timeout).await?;
-    if globals.json {
-        output::json(&task)?;
-    } else {
-        let terminal = Terminal::of_stdout();
-        output::lines(&ending(&task, elapsed_ms(&task, now_ms()), terminal.paint, terminal.columns()))?;
-        if !task.pending_requests.is_empty() {
-            output::note(exit::needs_answer(&task.task_id));
-        }
+    let terminal = Terminal::of_stdout();
+    globals
+        .print(&task, |task| ending(task, elapsed_ms(task, now_ms()), terminal.paint, terminal.columns()))?;
+    if !globals.json && !task.pending_requests.is_empty() {
+        output::note(exit::needs_answer(&task.task_id));
     }
     Ok(exit::code_of(&task))
 }
@@ -49,7 +46,8 @@ pub async fn wait_over_crashes(client: &Client, id: &str, timeout_s: Option<f64>
     let began = Instant::now();
     loop {
         let remaining_s = timeout_s.map(|timeout_s| (timeout_s - began.elapsed().as_secs_f64()).max(0.0));
-        match client.wait(id, remaining_s).await {
+        let query = calls::Wait { timeout_s: remaining_s };
+        match client.get(&["tasks", id, "wait"], &query).await {
             Err(failure) if failure.code == Code::DaemonGone => sleep(RECONNECT_AFTER).await,
             outcome => return outcome,
         }

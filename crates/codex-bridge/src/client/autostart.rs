@@ -5,7 +5,6 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use codex_wire::reason;
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::Command;
@@ -17,22 +16,14 @@ use crate::paths::{Paths, cannot};
 
 /// How long a daemon may take until it listens. Copying Codex can be slow on a slow disk.
 const START_LIMIT: Duration = Duration::from_mins(1);
-/// The pause between attempts to connect.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// How long to try before another daemon is started.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// The first file descriptor after stdin, stdout and stderr.
 const FIRST_INHERITED: i32 = 3;
 
-/// What a detached daemon reports on its stdout, once.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Report {
-    /// The daemon listens.
-    Ready,
-    /// The daemon could not start.
-    Error(Failure),
-}
+/// What a detached daemon reports on its stdout, once: it listens, or why it could not start.
+pub type Report = Result<(), Failure>;
 
 /// Starts a daemon and connects to it. If another caller was faster, connects to that daemon.
 pub(super) async fn start(paths: &Paths) -> Result<UnixStream, Failure> {
@@ -57,7 +48,6 @@ pub(super) async fn start(paths: &Paths) -> Result<UnixStream, Failure> {
     }
 }
 
-/// Tries to connect for a while.
 async fn connect_with_retry(paths: &Paths) -> io::Result<UnixStream> {
     let began = Instant::now();
     loop {
@@ -85,9 +75,8 @@ async fn spawn_daemon(paths: &Paths) -> Result<(), Failure> {
     let stdout = child.stdout.take().ok_or_else(|| Failure::internal("the daemon has no stdout"))?;
     let mut line = String::new();
     let read = timeout(START_LIMIT, BufReader::new(stdout).read_line(&mut line)).await;
-    match (read, serde_json::from_str(&line)) {
-        (Ok(Ok(_)), Ok(Report::Ready)) => Ok(()),
-        (Ok(Ok(_)), Ok(Report::Error(failure))) => Err(failure),
+    match (read, serde_json::from_str::<Report>(&line)) {
+        (Ok(Ok(_)), Ok(report)) => report,
         _ => Err(Failure::new(Code::DaemonFailed, "the daemon did not start").hint(log_hint(paths))),
     }
 }

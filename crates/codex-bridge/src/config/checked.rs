@@ -11,7 +11,6 @@ use serde::{Deserialize, Deserializer};
 /// A lower limit would refuse ordinary prompts.
 const PROMPT_LIMIT_MIN: usize = 1024;
 
-/// An absolute path.
 struct AbsolutePath(PathBuf);
 
 impl<'de> Deserialize<'de> for AbsolutePath {

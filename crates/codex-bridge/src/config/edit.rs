@@ -67,7 +67,6 @@ fn check(file: &Path, old: &str, lines: &str, new: &str) -> Result<(), Failure> 
     parse(new, file).map(drop)
 }
 
-/// Adds the values of one table to another.
 fn merge(table: &mut Table, more: Table) {
     for (key, value) in more {
         match (table.get_mut(&key), value) {
@@ -77,7 +76,6 @@ fn merge(table: &mut Table, more: Table) {
     }
 }
 
-/// Replaces the file atomically.
 fn replace(file: &Path, before: Option<&str>, text: &str) -> Result<(), Failure> {
     let written = |error: io::Error| cannot("write", file, &error);
     let dir = file.parent().ok_or_else(|| written(ErrorKind::NotFound.into()))?;

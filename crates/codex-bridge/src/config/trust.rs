@@ -10,13 +10,12 @@ use rustix::process::geteuid;
 use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 
-use super::{at, edit, parse};
+use super::{at, edit, line_of, parse};
 use crate::failure::{Code, Failure};
 
 /// The trust levels of directories without an entry, in words.
 pub const DEFAULT_LEVELS: &str = "instructions for a person at the terminal in a directory of their own, hostile for agents and remote callers";
 
-/// One entry with its position in the text.
 #[derive(Debug)]
 struct Entry {
     path: PathBuf,
@@ -78,10 +77,6 @@ pub(super) fn check(text: &str, file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
-    text.get(..offset).unwrap_or_default().matches('\n').count() + 1
-}
-
 /// What is wrong with a directory in `[trust]`, in a sentence without its name.
 pub fn problem_with(dir: &Path) -> Option<String> {
     let found = match dir.metadata() {
@@ -134,7 +129,6 @@ fn changed(file: &Path, old: &str, dir: &Path, level: Option<Trust>) -> Result<S
     })
 }
 
-/// The settings that the changed file must have.
 fn expected_settings(old: &str, paths: &[&Path], dir: &Path, level: Option<Trust>) -> Result<Table, Failure> {
     let mut table = settings(old).unwrap_or_default();
     let mut trust = match table.remove("trust") {
@@ -213,7 +207,6 @@ fn removals(old: &str, matching: &[&Entry]) -> Vec<String> {
     vec![replaced(old, lines), replaced(old, with_comma_before), replaced(old, with_comma_behind)]
 }
 
-/// The end of the line with this offset.
 fn end_of_line(text: &str, offset: usize) -> usize {
     text[offset..].find('\n').map_or(text.len(), |newline| offset + newline + 1)
 }
@@ -225,7 +218,6 @@ fn inserted(old: &str, at: usize, new: &str) -> String {
     format!("{before}{newline}{new}{behind}")
 }
 
-/// The text with these ranges replaced.
 fn replaced(old: &str, parts: impl Iterator<Item = (Range<usize>, String)>) -> String {
     let mut parts: Vec<(Range<usize>, String)> = parts.collect();
     parts.sort_by_key(|(range, _)| range.start);

@@ -1,6 +1,5 @@
 //! Starts the daemon's channels: the configured ones, and the one that the daemon was started for.
 
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use tracing::{error, warn};
@@ -14,7 +13,8 @@ use crate::http::{App, Shutdown};
 /// Starts to serve the channels. A configured channel that cannot be served is only logged. The daemon stops with the
 /// channel that it was started for, and the returned cell then holds the failure.
 pub async fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLock<Failure>>, Failure> {
-    app.channels.ready(app.chats.clone(), locks()?);
+    // The locks are in one directory for all state directories of a user.
+    app.channels.ready(app.chats.clone(), data_dir()?.join("channels"));
     let stopped = Arc::new(OnceLock::new());
     for (name, settings) in &app.file.channels {
         let is_wanted = wanted.is_some_and(|wanted| wanted.name == *name);
@@ -46,12 +46,7 @@ async fn serve_configured(app: &App, name: &str) -> Result<(), Failure> {
     if app.chats.channel(&name.into()).await?.is_paused {
         return Ok(());
     }
-    app.channels.serve(open(app, &app.file, &RunChannel::named(name))?).await?;
+    let as_configured = RunChannel { name: name.to_owned(), ..RunChannel::default() };
+    app.channels.serve(open(app, &app.file, &as_configured)?).await?;
     Ok(())
-}
-
-/// The directory of the channel locks, the same for all state directories of one user.
-fn locks() -> Result<PathBuf, Failure> {
-    let data_dir = data_dir().map_err(|error| Failure::new(Code::NoHome, error))?;
-    Ok(data_dir.join("channels"))
 }

@@ -81,7 +81,6 @@ pub async fn serve<L, W>(
     }
 }
 
-/// One connection.
 struct Connection<W> {
     who: ConnectInfo<W>,
     router: Router,
@@ -124,7 +123,6 @@ impl<W: Clone + Send + Sync + 'static> Connection<W> {
     }
 }
 
-/// A request body with a deadline.
 struct BodyWithDeadline {
     body: Incoming,
     limit: Pin<Box<Sleep>>,

@@ -53,7 +53,7 @@ impl Hosting {
     }
 
     fn as_own_user(paths: &Paths, file: &File) -> Result<Self, Failure> {
-        let package = codex::data_dir().map_err(|error| Failure::new(Code::NoHome, error))?;
+        let package = codex::data_dir()?;
         Ok(Self {
             reach: Reach::Own,
             codex: codex::for_daemon(file.codex_bin.clone())?,

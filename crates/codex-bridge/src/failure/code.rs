@@ -123,7 +123,7 @@ codes! {
     UnknownTask "unknown_task" NOT_FOUND Usage "there is no such task" => "`codex-bridge ps --all` lists the tasks";
     AmbiguousId "ambiguous_id" CONFLICT Usage "several tasks or requests begin with this id";
     WrongState "wrong_state" CONFLICT Failed "the task's status does not allow it: a turn is still running, or none is";
-    NotSteered "not_steered" CONFLICT Failed "Codex did not accept the text that was added to the turn";
+    NotSteered "not_steered" CONFLICT Failed "Codex did not accept the text that was added to the turn" => "check the task's status; a finished task can be continued";
     Refused "refused" UNPROCESSABLE_ENTITY Failed "the call asks for something impossible";
     NotThere "not_there" UNPROCESSABLE_ENTITY Failed "something that the call needs is not available now";
     Duplicate "duplicate" CONFLICT Failed "a row with this name already exists";

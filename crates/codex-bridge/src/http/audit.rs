@@ -1,12 +1,10 @@
 //! The audit log: who decided or ordered what.
 
-use axum::extract::State;
-use axum::{Extension, Json};
-use codex_bridge_core::Caller;
+use axum::Json;
 use codex_bridge_core::store::AUDIT_LINES;
 use jiff::Timestamp;
 
-use super::{App, Query, Reply, page};
+use super::{Call, Query, Reply};
 use crate::calls;
 use crate::failure::{Code, Failure};
 use crate::view::AuditLine;
@@ -14,13 +12,9 @@ use crate::view::AuditLine;
 /// The number of lines without a `limit`.
 const DEFAULT_LINES: u32 = 200;
 
-pub async fn list(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Query(which): Query<calls::Audit>,
-) -> Reply<Vec<AuditLine>> {
+pub async fn list(Call { app, caller }: Call, Query(which): Query<calls::Audit>) -> Reply<Vec<AuditLine>> {
     let since = which.since.as_deref().map(parse_time).transpose()?;
-    let limit = page::limit_of(which.limit, DEFAULT_LINES, AUDIT_LINES)?;
+    let limit = calls::limit_of(which.limit, DEFAULT_LINES, AUDIT_LINES)?;
     let lines = app.desk.audit_log(&caller, which.task.as_deref(), since, limit).await?;
     Ok(Json(lines.into_iter().map(AuditLine::from).collect()))
 }

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
-use codex_bridge_core::Caller;
 use codex_bridge_core::inbox;
 use codex_bridge_core::store::MessageFilter;
 
-use super::{App, Body, Path, Query, Reply};
+use super::{App, Body, Call, Path, Query, Reply};
 use crate::calls::{Lines, RunChannel};
+use crate::channel::registry::Standing;
 use crate::channel::settings::{OpenedChannel, Service, Settings};
 use crate::codex::installed;
 use crate::config::{self, File};
@@ -26,8 +26,7 @@ pub async fn list(State(app): State<App>) -> Reply<Vec<Channel>> {
 }
 
 pub async fn run(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
+    Call { app, caller }: Call,
     Path(name): Path<String>,
     Body(mut wanted): Body<RunChannel>,
 ) -> Reply<Channel> {
@@ -42,11 +41,7 @@ pub async fn run(
     Ok(Json(shown(&app, &wanted.name).await?))
 }
 
-pub async fn pause(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Path(name): Path<String>,
-) -> Reply<Channel> {
+pub async fn pause(Call { app, caller }: Call, Path(name): Path<String>) -> Reply<Channel> {
     if !app.channels.is_known(&name) {
         return Err(unknown(&name).into());
     }
@@ -97,7 +92,7 @@ async fn shown(app: &App, name: &str) -> Result<Channel, Failure> {
     let knocks = app.chats.knocks().into_iter().filter(|knock| knock.channel.as_str() == name);
     Ok(Channel {
         name: name.to_owned(),
-        standing: if record.is_paused { "paused".to_owned() } else { standing.as_str().to_owned() },
+        standing: if record.is_paused { Standing::Paused } else { standing },
         about,
         open_messages: open.len(),
         knocks: knocks.map(view::Knock::from).collect(),

@@ -5,15 +5,12 @@
 //! cannot keep others out.
 
 use std::collections::{BTreeMap, HashMap};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use bytes::Bytes;
-use hyper::body::{Frame, SizeHint};
+use http_body_util::BodyExt;
 use tokio::sync::Notify;
 
 use super::Caller;
@@ -116,7 +113,13 @@ impl ActiveCall {
 
     /// Keeps the call active until the whole body of the response has been sent.
     pub fn until_sent(self, response: Response) -> Response {
-        response.map(|body| Body::new(ActiveBody { body, _active_call: self }))
+        response.map(|body| {
+            // The body owns the call with this closure, and drops it when it has been sent.
+            Body::new(body.map_err(move |error| {
+                let _active_call = &self;
+                error
+            }))
+        })
     }
 }
 
@@ -125,32 +128,6 @@ impl Drop for ActiveCall {
         if let Some(slot) = &self.slot {
             slot.become_idle();
         }
-    }
-}
-
-/// The body of an active call.
-struct ActiveBody {
-    body: Body,
-    _active_call: ActiveCall,
-}
-
-impl hyper::body::Body for ActiveBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

@@ -14,6 +14,7 @@ use codex_bridge_core::task::TimeMs;
 use codex_bridge_core::token::Token;
 use serde::{Deserialize, Serialize};
 
+use super::gate::Front;
 use crate::amount::now_ms;
 use crate::failure::Failure;
 
@@ -29,27 +30,18 @@ struct Content {
     expires_at: TimeMs,
 }
 
-/// Whether the browser sends the cookie over TLS only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// A proxy in front of the daemon speaks TLS.
-    Tls,
-    /// The browser runs on this machine.
-    Plain,
-}
-
 /// The `Set-Cookie` header for the secret of a valid token.
-pub fn issue(bridge: &Bridge, secret: &str, transport: Transport) -> Result<String, Failure> {
+pub fn issue(bridge: &Bridge, secret: &str, front: Front) -> Result<String, Failure> {
     let expires_at = now_ms() + LIFETIME_S * 1000;
     let content = Content { secret: secret.to_owned(), expires_at };
     let content = serde_json::to_vec(&content).map_err(Failure::internal)?;
     let sealed = bridge.seal_key().seal(&content, PURPOSE).map_err(Failure::internal)?;
-    Ok(header(&URL_SAFE_NO_PAD.encode(sealed), LIFETIME_S, transport))
+    Ok(header(&URL_SAFE_NO_PAD.encode(sealed), LIFETIME_S, front))
 }
 
 /// The `Set-Cookie` header that deletes the cookie.
-pub fn clear(transport: Transport) -> String {
-    header("", 0, transport)
+pub fn clear(front: Front) -> String {
+    header("", 0, front)
 }
 
 /// The token behind the cookie of a request. `None` if the cookie or the token is not valid any more.
@@ -68,7 +60,8 @@ fn value(headers: &HeaderMap) -> Option<&str> {
     pairs.find(|(name, _)| *name == NAME).map(|(_, value)| value)
 }
 
-fn header(value: &str, lifetime_s: i64, transport: Transport) -> String {
-    let secure = if transport == Transport::Tls { "; Secure" } else { "" };
+fn header(value: &str, lifetime_s: i64, front: Front) -> String {
+    // The proxy speaks TLS. Without one, the browser runs on this machine.
+    let secure = if front == Front::Proxy { "; Secure" } else { "" };
     format!("{NAME}={value}; Path=/; Max-Age={lifetime_s}; HttpOnly; SameSite=Strict{secure}")
 }

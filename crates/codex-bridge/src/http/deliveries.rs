@@ -1,12 +1,11 @@
 //! Deliveries: list and retry them, and test a target.
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
-use codex_bridge_core::Caller;
 use codex_bridge_core::outbox;
 use codex_bridge_core::store::DeliveryFilter;
 
-use super::{App, Body, Path, Query, Reply, page};
+use super::{App, Body, Call, Path, Query, Reply};
 use crate::calls;
 use crate::failure::Failure;
 use crate::view::{Delivery, Tried};
@@ -26,25 +25,17 @@ pub async fn listed(app: &App, which: &calls::Deliveries) -> Result<Vec<Delivery
     let filter = DeliveryFilter {
         task_ids,
         states: if which.all { Vec::new() } else { unsent.to_vec() },
-        limit: Some(page::limit(which.limit)?),
+        limit: Some(calls::limit(which.limit)?),
         ..DeliveryFilter::default()
     };
     Ok(app.bridge.deliveries(&filter).await?.into_iter().map(Delivery::from).collect())
 }
 
-pub async fn retry(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
-) -> Reply<Delivery> {
+pub async fn retry(Call { app, caller }: Call, Path(id): Path<String>) -> Reply<Delivery> {
     Ok(Json(app.desk.retry_delivery(&caller, &id).await?.into()))
 }
 
-pub async fn test(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Body(test): Body<calls::TestTarget>,
-) -> Reply<Tried> {
+pub async fn test(Call { app, caller }: Call, Body(test): Body<calls::TestTarget>) -> Reply<Tried> {
     let message_id = app.desk.test_target(&caller, &test.target).await?;
     Ok(Json(Tried { target: test.target, message_id }))
 }

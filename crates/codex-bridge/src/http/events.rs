@@ -65,7 +65,6 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, Failure> {
     id.map(Some).ok_or_else(invalid)
 }
 
-/// Writes the stream of one reader.
 struct LogStream {
     follower: Follower,
     writer: stream::Writer,
@@ -77,8 +76,8 @@ struct LogStream {
 impl LogStream {
     async fn run(mut self) {
         match self.write().await {
-            Ok(()) | Err(Stopped::Closed) => {}
-            Err(Stopped::Stalled) => self.writer.drop_reader(),
+            Ok(()) | Err(Stopped::Reader(Gone::Closed)) => {}
+            Err(Stopped::Reader(Gone::Stalled)) => self.writer.drop_reader(),
             Err(Stopped::Failed(error)) => {
                 warn!(%error, "the log of a task could not be read");
                 let failure = ErrorBody { error };
@@ -95,37 +94,24 @@ impl LogStream {
                     Some(event) => (event.seq, self.format.chunk(event.seq, event.kind(), &event)),
                     None => return Ok(()),
                 },
-                line = next_news(&mut self.news) => (None, line?),
+                line = next_news(&mut self.news) => (None, line.map_err(Stopped::Reader)?),
                 () = self.writer.closed() => return Ok(()),
             };
-            self.writer.send(id, chunk).await.map_err(Stopped::from)?;
+            self.writer.send(id, chunk).await.map_err(Stopped::Reader)?;
         }
     }
 }
 
 /// The next line of news. Never returns for a reader that does not want news.
-async fn next_news(lines: &mut Option<Receiver<Bytes>>) -> Result<Bytes, Stopped> {
+async fn next_news(lines: &mut Option<Receiver<Bytes>>) -> Result<Bytes, Gone> {
     let Some(lines) = lines else { return pending().await };
     lines.recv().await.map_err(|error| match error {
-        RecvError::Lagged(_) => Stopped::Stalled,
-        RecvError::Closed => Stopped::Closed,
+        RecvError::Lagged(_) => Gone::Stalled,
+        RecvError::Closed => Gone::Closed,
     })
 }
 
-/// Why a stream ends.
 enum Stopped {
-    /// The reader has closed the connection.
-    Closed,
-    /// The reader does not read.
-    Stalled,
+    Reader(Gone),
     Failed(Failure),
-}
-
-impl From<Gone> for Stopped {
-    fn from(gone: Gone) -> Self {
-        match gone {
-            Gone::Closed => Self::Closed,
-            Gone::Stalled => Self::Stalled,
-        }
-    }
 }

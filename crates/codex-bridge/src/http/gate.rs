@@ -27,7 +27,7 @@ use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
 
 use super::connection_slots::CallLimits;
-use super::cookie::{self, Transport};
+use super::cookie;
 use super::origin::{self, Names};
 use super::problem::{self, Refusal};
 use super::tab;
@@ -35,7 +35,6 @@ use super::token_attempts::TokenAttempts;
 use crate::failure::{Code, Failure};
 use tracing::warn;
 
-/// Paths that need no token.
 const PUBLIC_PATHS: [&str; 4] = ["/healthz", "/readyz", "/login", "/logout"];
 /// Paths below these need no token: the page's files are public, and posts to a hook are signed.
 const PUBLIC_PREFIXES: [&str; 2] = ["/assets/", "/hooks/"];
@@ -56,7 +55,6 @@ pub enum Front {
     Proxy,
 }
 
-/// An authenticated client.
 enum Visitor {
     /// The request has the token itself.
     Program(Token),
@@ -116,13 +114,6 @@ impl Gate {
             .merge(router)
             .layer(middleware::from_fn_with_state(self, authenticate))
             .layer(middleware::map_response(add_headers))
-    }
-
-    fn transport(&self) -> Transport {
-        match self.front {
-            Front::Direct => Transport::Plain,
-            Front::Proxy => Transport::Tls,
-        }
     }
 
     /// Authenticates a request by its token or its cookie.
@@ -211,7 +202,7 @@ async fn authenticate(
                     tab::verify(&gate.bridge, &token, request, gate.pages.locked, || gate.bad_token(address));
                 request = match verified.await {
                     Ok(request) => request,
-                    Err(unverified) => return Ok(active_call.until_sent(unverified.into_response())),
+                    Err(response) => return Ok(active_call.until_sent(response)),
                 };
             }
             request.extensions_mut().insert(caller.clone());
@@ -251,12 +242,9 @@ async fn until_revoked(
 
 /// Whether a person opens a page, rather than a program calling the API.
 fn is_page_view(request: &Request) -> bool {
-    let wants_page = accepts_html(request.headers()) && !request.headers().contains_key(AUTHORIZATION);
+    let wants_page =
+        accepts(request.headers(), "text/html") && !request.headers().contains_key(AUTHORIZATION);
     wants_page && request.method() == Method::GET && !request.uri().path().starts_with("/v1/")
-}
-
-fn accepts_html(headers: &HeaderMap) -> bool {
-    accepts(headers, "text/html")
 }
 
 fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
@@ -268,7 +256,6 @@ fn redirect(place: &str) -> Response {
     (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
 }
 
-/// The form of the login page.
 #[derive(Deserialize)]
 struct Login {
     token: String,
@@ -284,14 +271,14 @@ async fn login(
     let secret = login.token.trim();
     let Some(token) = gate.bridge.recognise(secret) else {
         let failure = gate.bad_token(gate.address(peer, &headers));
-        let is_shown_on_page = accepts_html(&headers) && failure.code == Code::Unauthorized;
+        let is_shown_on_page = accepts(&headers, "text/html") && failure.code == Code::Unauthorized;
         return if is_shown_on_page { Ok(redirect(LOGIN_FAILED)) } else { Err(failure.into()) };
     };
     gate.bridge.token_seen(&token);
-    let cookie = [(SET_COOKIE, cookie::issue(&gate.bridge, secret, gate.transport())?)];
+    let cookie = [(SET_COOKIE, cookie::issue(&gate.bridge, secret, gate.front)?)];
     // Only this reply has the tab's secret. A server that has learned the cookie cannot get it.
     let tab_secret = || tab::issue(&gate.bridge, &token, &headers);
-    Ok(if accepts_html(&headers) {
+    Ok(if accepts(&headers, "text/html") {
         (cookie, (gate.pages.entered)(tab_secret()?)).into_response()
     } else if accepts(&headers, "application/json") {
         (cookie, Json(Entered { tab: tab_secret()? })).into_response()
@@ -307,6 +294,6 @@ struct Entered {
 }
 
 async fn logout(State(gate): State<Gate>) -> Response {
-    let cookie = cookie::clear(gate.transport());
+    let cookie = cookie::clear(gate.front);
     (StatusCode::SEE_OTHER, [(LOCATION, LOGIN.to_owned()), (SET_COOKIE, cookie)]).into_response()
 }

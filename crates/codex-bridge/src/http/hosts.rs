@@ -1,12 +1,11 @@
 //! The daemon itself and its hosts.
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
-use codex_bridge_core::Caller;
 use codex_bridge_core::bridge::Error;
 use tracing::error;
 
-use super::{App, Body, Reply, Shutdown};
+use super::{App, Body, Call, Reply, Shutdown};
 use crate::calls;
 use crate::failure::Failure;
 use crate::view::{About, Fine, Host, Stopping};
@@ -26,11 +25,7 @@ pub async fn health() -> Json<Fine> {
 
 /// Runs in a task of its own, so that a caller who hangs up does not leave a half-stopped daemon: one whose hosts have
 /// ended, and which could run nothing.
-pub async fn stop(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Body(stop): Body<calls::Stop>,
-) -> Reply<Stopping> {
+pub async fn stop(Call { app, caller }: Call, Body(stop): Body<calls::Stop>) -> Reply<Stopping> {
     match app.desk.note_stop(&caller, stop.hosts).await {
         // A daemon whose store fails can still be stopped.
         Err(Error::Store(error)) => {

@@ -21,7 +21,6 @@ use super::{App, Refusal};
 use crate::amount::now_ms;
 use crate::failure::Failure;
 
-/// The media type of OpenMetrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The buckets of the histograms: from a second to a working day.
 const BUCKETS_S: [f64; 12] =

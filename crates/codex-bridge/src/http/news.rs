@@ -111,7 +111,6 @@ struct Observer {
     open_requests: u64,
 }
 
-/// The changes in a batch of news.
 #[derive(Default)]
 struct Changes {
     tasks: HashSet<TaskId>,

@@ -1,44 +1,33 @@
 //! Requests: list, show, decide and reveal them.
 
-use axum::extract::State;
+use axum::Json;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
-use codex_bridge_core::Caller;
 use codex_bridge_core::desk::calls::Decide;
 
 use super::tasks::{as_diff, wants_diff};
-use super::{App, Body, Path, Refusal, Reply};
+use super::{Body, Call, Path, Refusal, Reply};
 use crate::view::{Decided, Request, Revealed, WholeChanges, diff_of};
 
-pub async fn list(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply<Vec<Request>> {
+pub async fn list(Call { app, caller }: Call) -> Reply<Vec<Request>> {
     let open = app.desk.requests(&caller, None).await?;
     Ok(Json(open.into_iter().map(Request::from).collect()))
 }
 
-pub async fn of_task(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
-) -> Reply<Vec<Request>> {
+pub async fn of_task(Call { app, caller }: Call, Path(id): Path<String>) -> Reply<Vec<Request>> {
     let task_id = app.bridge.find(&id).await?.id;
     let requests = app.desk.requests(&caller, Some(task_id)).await?;
     Ok(Json(requests.into_iter().map(Request::from).collect()))
 }
 
 /// Shows closed requests too, so that a late caller sees who decided, and what.
-pub async fn show(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Path((id, request)): Path<(String, String)>,
-) -> Reply<Request> {
+pub async fn show(Call { app, caller }: Call, Path((id, request)): Path<(String, String)>) -> Reply<Request> {
     Ok(Json(app.desk.request(&caller, &id, &request).await?.into()))
 }
 
 /// The changes with whole diffs. A list has only the beginning of a long diff, and its digest does not allow an approval.
 pub async fn changes(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
+    Call { app, caller }: Call,
     Path((id, request)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
@@ -48,8 +37,7 @@ pub async fn changes(
 }
 
 pub async fn decide(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
+    Call { app, caller }: Call,
     Path((id, request)): Path<(String, String)>,
     Body(decide): Body<Decide>,
 ) -> Reply<Decided> {
@@ -57,8 +45,7 @@ pub async fn decide(
 }
 
 pub async fn reveal(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
+    Call { app, caller }: Call,
     Path((id, request)): Path<(String, String)>,
 ) -> Reply<Revealed> {
     Ok(Json(app.desk.reveal(&caller, &id, &request).await?.into()))

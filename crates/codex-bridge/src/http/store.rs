@@ -1,24 +1,18 @@
 //! The store: check it, back it up, and delete old tasks.
 
-use axum::extract::State;
-use axum::{Extension, Json};
-use codex_bridge_core::Caller;
+use axum::Json;
 
-use super::{App, Body, Reply};
+use super::{Body, Call, Reply};
 use crate::calls;
 use crate::failure::{Code, Failure};
 use crate::view::{Forgotten, StoreCheck};
 
-pub async fn check(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply<StoreCheck> {
+pub async fn check(Call { app, caller }: Call) -> Reply<StoreCheck> {
     let findings = app.desk.check_store(&caller).await?;
     Ok(Json(StoreCheck { sound: findings.is_empty(), findings }))
 }
 
-pub async fn backup(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Body(backup): Body<calls::Backup>,
-) -> Reply<calls::Backup> {
+pub async fn backup(Call { app, caller }: Call, Body(backup): Body<calls::Backup>) -> Reply<calls::Backup> {
     if !backup.file.is_absolute() {
         return Err(Failure::new(Code::BadCall, "the file must be an absolute path").into());
     }
@@ -26,6 +20,6 @@ pub async fn backup(
     Ok(Json(backup))
 }
 
-pub async fn gc(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply<Forgotten> {
+pub async fn gc(Call { app, caller }: Call) -> Reply<Forgotten> {
     Ok(Json(Forgotten { tasks: app.desk.forget_old(&caller).await? }))
 }

@@ -149,7 +149,6 @@ struct Held {
     is_closed: bool,
 }
 
-/// The result of a push.
 enum Push {
     Queued,
     Full,
@@ -222,7 +221,6 @@ pub fn open(format: Format, last_id: Option<i64>) -> (Writer, Response) {
     (writer, response)
 }
 
-/// The reading end of a stream.
 struct Reader {
     format: Format,
     queue: Arc<Queue>,

@@ -72,41 +72,26 @@ fn host(headers: &HeaderMap) -> String {
     host.unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Why a change was refused.
-pub enum Unverified {
-    /// The failure is reported.
-    Refused(Failure),
-    /// The form is shown again, with a field for the token.
-    Locked(Response),
-}
-
-impl IntoResponse for Unverified {
-    fn into_response(self) -> Response {
-        match self {
-            Self::Refused(failure) => Refusal::from(failure).into_response(),
-            Self::Locked(page) => page,
-        }
-    }
-}
-
 /// Checks that a request with the cookie of `token` also has the tab's secret, or the token itself. Returns the request
-/// with its body unread. `count_failure` counts a wrong token.
+/// with its body unread. The error is the response: a failure, or the form again with a field for the token
+/// (`locked`). `count_failure` counts a wrong token.
 pub async fn verify(
     bridge: &Bridge,
     token: &Token,
     request: Request,
     locked: fn(&str, &[(String, String)], bool) -> Response,
     count_failure: impl FnOnce() -> Failure,
-) -> Result<Request, Unverified> {
+) -> Result<Request, Response> {
+    let refused = |failure: Failure| Refusal::from(failure).into_response();
     let in_header = request.headers().get(HEADER).and_then(|secret| secret.to_str().ok());
     let is_form = is_form(request.headers());
     match in_header {
         Some(secret) if is_valid(bridge, secret, token, request.headers()) => return Ok(request),
         // Only a form can have the token in a field, and only its user would see a page.
-        _ if !is_form => return Err(Unverified::Refused(secret_missing())),
+        _ if !is_form => return Err(refused(secret_missing())),
         _ => {}
     }
-    let (request, fields) = read(request).await.map_err(Unverified::Refused)?;
+    let (request, fields) = read(request).await.map_err(refused)?;
     let field = |name: &str| fields.iter().find(|(field, _)| field == name).map(|(_, text)| text.trim());
     if field(FIELD).is_some_and(|secret| is_valid(bridge, secret, token, request.headers())) {
         return Ok(request);
@@ -117,12 +102,10 @@ pub async fn verify(
         Some(Some(given)) if given.hash == token.hash => Ok(request),
         Some(_) => {
             let failure = count_failure();
-            if failure.code != Code::Unauthorized {
-                return Err(Unverified::Refused(failure));
-            }
-            Err(Unverified::Locked(locked(path, &fields, true)))
+            let is_unknown = failure.code == Code::Unauthorized;
+            Err(if is_unknown { locked(path, &fields, true) } else { refused(failure) })
         }
-        None => Err(Unverified::Locked(locked(path, &fields, false))),
+        None => Err(locked(path, &fields, false)),
     }
 }
 

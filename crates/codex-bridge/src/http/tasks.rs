@@ -2,21 +2,20 @@
 
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, LINK};
 use axum::response::{AppendHeaders, IntoResponse, Response};
-use axum::{Extension, Json};
-use codex_bridge_core::Caller;
 use codex_bridge_core::desk::calls::{Fork, Prompt, Start};
 use codex_bridge_core::store::TaskFilter;
-use codex_bridge_core::task::{ShownStatus, Status, TaskId};
+use codex_bridge_core::task::TaskId;
 
-use super::{App, Body, Path, Query, Refusal, Reply, page};
+use super::{App, Body, Call, Path, Query, Refusal, Reply};
 use crate::amount;
 use crate::calls;
 use crate::failure::{Code, Failure};
-use crate::view::{self, Diff, Outcome, ShortTask, Task, TaskResult, Turn};
+use crate::view::{self, Diff, Outcome, OutcomeWord, ShortTask, Task, TaskResult, Turn};
 
 /// Tasks that finished longer ago are listed only on request.
 const RECENT_MS: i64 = 24 * 60 * 60 * 1000;
@@ -27,8 +26,7 @@ const MAX_WAIT: Duration = Duration::from_hours(24 * 365);
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 pub async fn start(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
+    Call { app, caller }: Call,
     headers: HeaderMap,
     Body(mut start): Body<Start>,
 ) -> Reply<Task> {
@@ -54,37 +52,19 @@ fn request_id(headers: &HeaderMap, in_body: Option<String>) -> Result<Option<Str
     }
 }
 
-pub async fn list(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Query(list): Query<calls::List>,
-) -> Result<Response, Refusal> {
-    let status = list.status.as_deref().map(str::parse::<ShownStatus>).transpose();
-    let status = status.map_err(|message| Failure::new(Code::UnknownStatus, message))?;
-    let limit = page::limit(list.limit)?;
+pub async fn list(Call { app, caller }: Call, Query(list): Query<calls::List>) -> Result<Response, Refusal> {
+    let status = calls::status(list.status.as_deref())?;
     let everything = list.all || status.is_some();
-    let mut filter = TaskFilter {
-        limit: Some(limit),
+    let filter = TaskFilter {
+        limit: Some(calls::limit(list.limit)?),
         cwd: list.cwd.clone().filter(|cwd| !cwd.as_os_str().is_empty()),
         text: list.q.clone().filter(|text| !text.is_empty()),
         active_since: (!everything).then(|| amount::now_ms() - RECENT_MS),
         before: list.before.clone().map(TaskId),
-        ..stored(status)
+        ..TaskFilter::default()
     };
-    let limit = usize::try_from(limit).map_err(Failure::internal)?;
-    let mut tasks = Vec::new();
-    // `waiting_*` is not a stored status, so a page of the store may have fewer matches than the limit.
-    let is_last = loop {
-        let page = app.desk.list(&caller, &filter).await?;
-        let is_last = page.len() < limit;
-        filter.before = page.last().map(|view| view.task.id.clone());
-        tasks.extend(page.into_iter().filter(|view| status.is_none_or(|status| view.status() == status)));
-        if is_last || tasks.len() >= limit {
-            break is_last && tasks.len() <= limit;
-        }
-    };
-    tasks.truncate(limit);
-    let next = tasks.last().filter(|_| !is_last).map(|view| next_page(&list, &view.task.id));
+    let (tasks, has_more) = app.desk.list_shown(&caller, filter, status).await?;
+    let next = tasks.last().filter(|_| has_more).map(|view| next_page(&list, &view.task.id));
     let tasks: Vec<ShortTask> = tasks.into_iter().map(ShortTask::from).collect();
     Ok((AppendHeaders(next.map(|next| (LINK, next))), Json(tasks)).into_response())
 }
@@ -95,42 +75,16 @@ fn next_page(asked: &calls::List, last: &TaskId) -> String {
     format!("</v1/tasks{}>; rel=\"next\"", calls::query(&next))
 }
 
-/// A filter for the stored statuses that may be shown as `status`. The `waiting_*` statuses are not stored.
-fn stored(status: Option<ShownStatus>) -> TaskFilter {
-    let statuses = match status {
-        None => Vec::new(),
-        Some(ShownStatus::WaitingForApproval | ShownStatus::WaitingForUserInput) => {
-            vec![Status::Starting, Status::Working]
-        }
-        Some(ShownStatus::Stored(status)) => vec![status],
-    };
-    TaskFilter { statuses, ..TaskFilter::default() }
-}
-
-pub async fn show(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
-) -> Reply<Task> {
+pub async fn show(Call { app, caller }: Call, Path(id): Path<String>) -> Reply<Task> {
     Ok(Json(app.desk.show(&caller, &id).await?.into()))
 }
 
 pub async fn wait(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
+    Call { app, caller }: Call,
     Path(id): Path<String>,
     Query(wait): Query<calls::Wait>,
 ) -> Reply<Task> {
-    let limit = match wait.timeout_s {
-        None => MAX_WAIT,
-        Some(seconds) => {
-            let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| *limit <= MAX_WAIT);
-            limit.ok_or_else(|| {
-                Failure::new(Code::BadTimeout, "timeout_s is out of range")
-                    .hint("use 0 to 31536000 (one year)")
-            })?
-        }
-    };
+    let limit = calls::timeout(wait.timeout_s, MAX_WAIT)?;
     Ok(Json(app.desk.wait(&caller, &id, limit).await?.into()))
 }
 
@@ -174,8 +128,7 @@ pub fn as_diff(text: String) -> Response {
 }
 
 pub async fn continue_task(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
+    Call { app, caller }: Call,
     Path(id): Path<String>,
     headers: HeaderMap,
     Body(mut turn): Body<Prompt>,
@@ -185,30 +138,26 @@ pub async fn continue_task(
 }
 
 pub async fn steer(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
+    Call { app, caller }: Call,
     Path(id): Path<String>,
     Body(steer): Body<calls::Steer>,
 ) -> Reply<Outcome> {
-    let steered = app.desk.steer(&caller, &id, &steer.text).await?;
-    let (outcome, message) = view::steer_outcome(steered.outcome);
-    Ok(Json(Outcome { outcome: outcome.to_owned(), message, task: steered.task.into() }))
+    let view = app.desk.steer(&caller, &id, &steer.text).await?;
+    Ok(Json(Outcome { outcome: OutcomeWord::Accepted, task: view.into() }))
 }
 
 pub async fn interrupt(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
+    Call { app, caller }: Call,
     Path(id): Path<String>,
     Query(which): Query<calls::Interrupt>,
 ) -> Reply<Outcome> {
     let view = app.desk.interrupt(&caller, &id, which.turn).await?;
-    let outcome = view::interrupt_outcome(view.task.status).to_owned();
-    Ok(Json(Outcome { outcome, message: None, task: view.into() }))
+    let outcome = view::interrupt_outcome(view.task.status);
+    Ok(Json(Outcome { outcome, task: view.into() }))
 }
 
 pub async fn fork(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
+    Call { app, caller }: Call,
     Path(id): Path<String>,
     headers: HeaderMap,
     Body(mut fork): Body<Fork>,
@@ -217,10 +166,6 @@ pub async fn fork(
     Ok(Json(app.desk.fork(&caller, &id, fork).await?.into()))
 }
 
-pub async fn release(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
-) -> Reply<Task> {
+pub async fn release(Call { app, caller }: Call, Path(id): Path<String>) -> Reply<Task> {
     Ok(Json(app.desk.release(&caller, &id).await?.into()))
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
 use codex_bridge_core::Caller;
 use codex_bridge_core::place::Overlap;
 use codex_bridge_core::task::TaskId;
 use codex_bridge_core::trust::Trust;
 
-use super::{App, Body, Query, Reply};
+use super::{App, Body, Call, Query, Reply};
 use crate::calls::{self, Door};
 use crate::config::{self, trust as file};
 use crate::failure::{Code, Failure};
@@ -41,11 +41,7 @@ pub async fn show(State(app): State<App>, Query(which): Query<calls::TrustOf>) -
     Ok(Json(describe(&app, &dir, level, &which.dir)))
 }
 
-pub async fn set(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    Body(wanted): Body<calls::SetTrust>,
-) -> Reply<TrustChange> {
+pub async fn set(Call { app, caller }: Call, Body(wanted): Body<calls::SetTrust>) -> Reply<TrustChange> {
     let dir = real_directory(&wanted.dir)?;
     check(&app, &dir, wanted.level)?;
     if wanted.level == Trust::Trusted && app.trusted_roots.all().get(&dir) != Some(&Trust::Trusted) {
@@ -66,8 +62,7 @@ fn refuse_writers(dir: &Path, writers: &[TaskId]) -> Result<(), Failure> {
 }
 
 pub async fn remove(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
+    Call { app, caller }: Call,
     Body(wanted): Body<calls::RemoveTrust>,
 ) -> Reply<TrustChange> {
     must_be_absolute(&wanted.dir)?;

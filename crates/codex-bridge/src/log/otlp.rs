@@ -19,13 +19,10 @@ use tracing_subscriber::registry::LookupSpan;
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
-/// The limit of spans in the queue.
 const QUEUE_SPANS: usize = 2048;
-/// The limit of spans per POST.
 const BATCH_SPANS: usize = 256;
 /// How long a span waits for others of the same POST.
 const BATCH_DELAY: Duration = Duration::from_secs(2);
-/// The timeout of a POST.
 const POST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the program waits for the last spans when it exits.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -80,7 +77,6 @@ pub struct Spans {
     redactor: Redactor,
 }
 
-/// A span that has not ended yet.
 struct OpenSpan {
     trace_id: u128,
     span_id: u64,

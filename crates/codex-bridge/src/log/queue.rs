@@ -12,7 +12,6 @@ use serde_json::json;
 
 use super::Format;
 
-/// The limit of bytes in the queue.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// The queue of lines. All clones share one thread.

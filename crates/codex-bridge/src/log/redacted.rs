@@ -1,6 +1,5 @@
 //! Redacts log lines. A line is redacted as a whole, after formatting, so that no field can be forgotten.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 
 use redact::Redactor;
@@ -32,15 +31,11 @@ impl<W> Lines<W> {
                 self.redactor.redact_json(&mut value);
                 value.to_string()
             }
-            None => one_line(&plain(&self.redactor.redact(line))).into_owned(),
+            // A field with a line break could fake another event.
+            None => plain(&self.redactor.redact(line)).replace('\n', "\\n"),
         };
         shown + "\n"
     }
-}
-
-/// Escapes line breaks: a field with a line break could fake another event.
-fn one_line(text: &str) -> Cow<'_, str> {
-    if text.contains('\n') { text.replace('\n', "\\n").into() } else { text.into() }
 }
 
 impl<'a, W, O> MakeWriter<'a> for Lines<W>

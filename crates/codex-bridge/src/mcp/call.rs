@@ -111,6 +111,7 @@ struct Call {
     last_event: i64,
     progress: Progress,
     approval_wait: Duration,
+    /// Which arguments and answers were not taken, and why.
     notes: Vec<String>,
     client_request_id: String,
     thread_id: Option<String>,
@@ -191,7 +192,9 @@ impl Call {
             );
             self.progress.say(sentence).await;
         } else {
-            self.not_askable = tasks::decide(&self.access, &self.turn.task_id, &answers).await?;
+            let undecided = tasks::decide(&self.access, &self.turn.task_id, &answers).await?;
+            self.notes.extend(undecided.values().flatten().map(ToString::to_string));
+            self.not_askable = undecided.into_keys().collect();
         }
         loop {
             match self.follow(questions).await {
@@ -223,7 +226,8 @@ impl Call {
                 Input::Answer(outcome) => {
                     questions.open.remove(&outcome.request_id);
                     if let Some(why) = outcome.undecided {
-                        self.progress.say(why).await;
+                        self.progress.say(why.clone()).await;
+                        self.notes.push(why);
                         self.not_askable.insert(outcome.request_id);
                         if let Some(end) = self.check_requests(questions, &mut wait_until).await? {
                             return Ok(end);

@@ -14,7 +14,7 @@ use crate::view::Request;
 pub struct Outcome {
     /// The request that it was about.
     pub request_id: String,
-    /// Why the request is not decided. `None` if it is decided, or if the question was withdrawn.
+    /// Why the answer did not decide the request. `None` if it did, or if the question was withdrawn.
     pub undecided: Option<String>,
 }
 

@@ -1,13 +1,16 @@
 //! A request of Codex as a form for the client's user, and the user's answer as a decision.
 //!
 //! Only a person's answer counts. After a dismissed form, an answer that does not fit, or an error of the client, the
-//! request stays open for others. A form never asks for secrets (MCP forbids it), and never offers permanent rules.
+//! request stays open for others. A question that is marked secret is not passed on
+//! (MCP forbids it), and permanent rules are not offered. The form of an MCP server asks what the server wants.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use codex_bridge_core::id::short;
+use codex_bridge_core::request::DecisionWord;
 use codex_session::Decision;
+use codex_session::ask::Label;
 use redact::plain::plain;
 use rmcp::model::{
     ClientCapabilities, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
@@ -18,7 +21,7 @@ use serde_json::{Map, Value, json};
 
 use super::access::Access;
 use crate::calls::decision_word;
-use crate::view::{Question, QuestionOption, Request};
+use crate::view::{Detail, Field, Question, QuestionOption, Request, RequestKind};
 
 /// A faster answer comes from a program that did not ask a person, so it is ignored. For example, codex 0.166 as a client
 /// with the approval policy `never` answers `decline` at once; other clients may accept every form. This prevents
@@ -73,11 +76,19 @@ fn supports_forms(capabilities: &ClientCapabilities) -> bool {
 
 /// The form for a request. `None` if a form cannot express it.
 pub fn form(request: &Request) -> Option<ElicitRequestParams> {
-    let schema =
-        if offers(request, "answers") { question_schema(request)? } else { decision_schema(request)? };
+    let schema = if request.offers(&DecisionWord::Answers) {
+        question_schema(request)?
+    } else if request.offers(&DecisionWord::Form) {
+        field_schema(request)?
+    } else {
+        decision_schema(request)?
+    };
+    // The client shows the fields of the schema, but need not show their defaults, which are sent for fields left out.
+    let has_defaults = request.fields.iter().any(|field| field.default.is_some());
+    let is_shown = |detail: &Detail| detail.label != Label::Fields || has_defaults;
     Some(ElicitRequestParams::FormElicitationParams {
         meta: None,
-        message: message(request),
+        message: message(request, is_shown),
         requested_schema: schema,
     })
 }
@@ -96,22 +107,25 @@ pub fn name(request: &Request) -> String {
     format!("{}.{}", request.request_id, request.digest)
 }
 
-fn offers(request: &Request, decision: &str) -> bool {
-    request.decisions.iter().any(|offered| offered == decision)
-}
-
 fn decision_schema(request: &Request) -> Option<ElicitationSchema> {
-    // A form of an MCP server, or a page to visit, needs more than one word. A diff that is shown in part cannot be approved.
+    // A diff that is shown in part cannot be approved.
     let is_cut = request.changes.iter().flatten().any(|change| change.cut_bytes > 0);
-    if offers(request, "form") || !offers(request, "accept") || is_cut {
+    if !request.offers(&DecisionWord::Accept) || is_cut {
         return None;
     }
-    let offered: Vec<_> = DECISIONS.into_iter().filter(|(word, _)| offers(request, word)).collect();
+    let offered: Vec<_> = DECISIONS.into_iter().filter(|(word, _)| request.offers(&(*word).into())).collect();
     let words: Vec<&str> = offered.iter().map(|(word, _)| *word).collect();
-    let meanings: Vec<String> = offered.iter().map(|(word, means)| format!("{word}: {means}")).collect();
+    let meaning = |(word, means): &(&str, &str)| match (*word, &request.kind) {
+        // For an MCP server, `cancel` is neither yes nor no.
+        ("cancel", RequestKind::Elicitation) => {
+            "cancel: neither yes nor no; Codex continues without it".to_owned()
+        }
+        _ => format!("{word}: {means}"),
+    };
+    let meanings: Vec<String> = offered.iter().map(meaning).collect();
     let decision =
         json!({ "type": "string", "title": "Decision", "description": meanings.join("; "), "enum": words });
-    schema(&Map::from_iter([(DECISION.to_owned(), decision)]))
+    schema(&Map::from_iter([(DECISION.to_owned(), decision)]), &[DECISION])
 }
 
 fn question_schema(request: &Request) -> Option<ElicitationSchema> {
@@ -130,7 +144,20 @@ fn question_schema(request: &Request) -> Option<ElicitationSchema> {
         }
         field
     };
-    schema(&questions.iter().map(|question| (question.id.clone(), field(question))).collect())
+    let required: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+    schema(&questions.iter().map(|question| (question.id.clone(), field(question))).collect(), &required)
+}
+
+/// The form of an MCP server, as the server asked for it.
+fn field_schema(request: &Request) -> Option<ElicitationSchema> {
+    let shown = |text: &Option<String>| text.as_deref().map(|text| plain(text).into_owned());
+    let property = |field: &Field| {
+        let (title, description) = (shown(&field.title), shown(&field.description));
+        Some((field.name.clone(), Field { title, description, ..field.clone() }.schema()?))
+    };
+    let properties: Option<JsonObject> = request.fields.iter().map(property).collect();
+    let required = request.fields.iter().filter(|field| field.required).map(|field| field.name.as_str());
+    schema(&properties?, &required.collect::<Vec<_>>())
 }
 
 fn choice(option: &QuestionOption) -> String {
@@ -138,18 +165,16 @@ fn choice(option: &QuestionOption) -> String {
     if description.is_empty() { label.into_owned() } else { format!("{label}: {description}") }
 }
 
-fn schema(fields: &JsonObject) -> Option<ElicitationSchema> {
-    let required: Vec<String> = fields.keys().cloned().collect();
+fn schema(fields: &JsonObject, required: &[&str]) -> Option<ElicitationSchema> {
     let whole = json!({ "type": "object", "properties": fields, "required": required });
     serde_json::from_value(whole).ok()
 }
 
-/// Everything that the decision covers, as text.
-fn message(request: &Request) -> String {
+/// Everything that the decision covers, as text, except for details that the caller leaves out.
+fn message(request: &Request, is_shown: impl Fn(&Detail) -> bool) -> String {
     let mut lines = vec![format!("Codex asks (task {}): {}", short(&request.task_id), plain(&request.title))];
-    lines.extend(
-        request.details.iter().map(|detail| fact(&plain(detail.label.as_str()), &plain(&detail.text))),
-    );
+    let details = request.details.iter().filter(|detail| is_shown(detail));
+    lines.extend(details.map(|detail| fact(&plain(detail.label.as_str()), &plain(&detail.text))));
     for change in request.changes.iter().flatten() {
         lines.push(block(&plain(&change.diff)));
     }
@@ -174,15 +199,21 @@ fn block(text: &str) -> String {
 /// The person's decision. `None` if nothing was decided.
 pub fn decision(request: &Request, answer: &ElicitResult) -> Option<Decision> {
     match answer.action {
+        // The desk checks the values, and takes the defaults of those that are missing. A client that sends no values did
+        // not show the form.
+        ElicitationAction::Accept if request.offers(&DecisionWord::Form) => match &answer.content {
+            Some(values) => Some(Decision::Form(values.clone())),
+            None => request.fields.is_empty().then(|| Decision::Form(json!({}))),
+        },
         ElicitationAction::Accept => chosen(request, answer.content.as_ref()?),
-        ElicitationAction::Decline if offers(request, "decline") => Some(Decision::Decline),
+        ElicitationAction::Decline if request.offers(&DecisionWord::Decline) => Some(Decision::Decline),
         // Dismissed, or declined where that is not offered: a question can only be answered or left open.
         _ => None,
     }
 }
 
 fn chosen(request: &Request, content: &Value) -> Option<Decision> {
-    if offers(request, "answers") {
+    if request.offers(&DecisionWord::Answers) {
         let answer = |question: &Question| {
             Some((question.id.clone(), vec![content.get(&question.id)?.as_str()?.to_owned()]))
         };
@@ -190,7 +221,7 @@ fn chosen(request: &Request, content: &Value) -> Option<Decision> {
         return answers.map(Decision::Answers);
     }
     let word = content.get(DECISION)?.as_str()?;
-    let is_offered = DECISIONS.iter().any(|(known, _)| *known == word) && offers(request, word);
+    let is_offered = DECISIONS.iter().any(|(known, _)| *known == word) && request.offers(&word.into());
     decision_word(word).ok().filter(|_| is_offered)
 }
 
@@ -199,12 +230,18 @@ pub fn how_to_answer(request: &Request) -> String {
     let Request { task_id, request_id, digest, .. } = request;
     // People type short ids; the JSON for programs has whole ones.
     let (task, id) = (short(task_id), short(request_id));
-    let commands = if offers(request, "answers") || offers(request, "form") {
-        format!("codex-bridge answer {task} {id} KEY=ANSWER")
+    let takes_answers = request.offers(&DecisionWord::Answers) || request.offers(&DecisionWord::Form);
+    let (commands, answer) = if takes_answers {
+        let commands = format!("codex-bridge answer {task} {id} {}", request.answer_example());
+        (commands, "\"answers\": {\"KEY\": \"ANSWER\"}")
     } else {
-        format!("codex-bridge approve {task} {id}` or `codex-bridge decline {task} {id}")
+        (format!("codex-bridge approve {task} {id}` or `codex-bridge decline {task} {id}"), "…")
     };
-    let message = message(request);
+    let mut message = message(request, |_| true);
+    for (index, question) in request.questions.iter().enumerate() {
+        message.push('\n');
+        message.push_str(&block(&plain(&question.lines(index + 1).join("\n"))));
+    }
     let shown = match message.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => {
             format!("{}…\nThis is not all: `codex-bridge requests {task}` shows the rest.", &message[..end])
@@ -214,7 +251,7 @@ pub fn how_to_answer(request: &Request) -> String {
     format!(
         "{shown} Decide with `{commands}`, or pass a person's decision on with the codex_bridge tool: \
          {{\"action\": \"respond\", \"task_id\": \"{task_id}\", \"request_id\": \"{request_id}\", \
-         \"digest\": \"{digest}\", …}}."
+         \"digest\": \"{digest}\", {answer}}}."
     )
 }
 

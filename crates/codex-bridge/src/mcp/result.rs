@@ -24,7 +24,7 @@ pub struct About<'a> {
     pub thread_id: Option<&'a str>,
     /// The name under which the call can be repeated. `tasks/get` does not know it.
     pub client_request_id: Option<&'a str>,
-    /// Which arguments were ignored.
+    /// Which arguments and answers were not taken.
     pub notes: &'a [String],
 }
 

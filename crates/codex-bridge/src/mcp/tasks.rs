@@ -1,7 +1,7 @@
 //! The Tasks extension (`io.modelcontextprotocol/tasks`, 2026-07-28). An MCP task is one turn of a task of ours, so it
 //! survives a restart like ours.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 
 use codex_bridge_core::task::Status;
 use codex_session::Decision;
@@ -89,18 +89,19 @@ fn unfinished(handle: McpTask, task: &Task, ask_method: AskMethod) -> (McpTask, 
 
 /// `tasks/update`.
 pub async fn update(access: &Access, id: &str, responses: &InputResponses) -> Result<(), ErrorData> {
-    decide(access, &TurnRef::named(id).task_id, responses).await.map(drop).map_err(error)
+    let undecided = decide(access, &TurnRef::named(id).task_id, responses).await.map_err(error)?;
+    undecided.into_values().flatten().next().map_or(Ok(()), |invalid| Err(error(invalid)))
 }
 
-/// Passes on the decisions of people. Returns the requests that are still undecided.
+/// The requests that are still undecided, with the failure of an answer that was not valid.
+pub type Undecided = BTreeMap<String, Option<Failure>>;
+
+/// Passes on the decisions of people.
 pub async fn decide(
     access: &Access,
     task_id: &str,
     responses: &InputResponses,
-) -> Result<HashSet<String>, Failure> {
-    if !access.may_decide {
-        return Err(super::may_not_decide());
-    }
+) -> Result<Undecided, Failure> {
     let open = access.show(task_id).await?.pending_requests;
     pass_on(open, responses, |request, decision| {
         let access = access.clone();
@@ -110,23 +111,28 @@ pub async fn decide(
 }
 
 /// Answers to closed requests are ignored: a client repeats its answers if it does not know whether they arrived. A failed
-/// decision does not stop the others; the first failure is returned at the end.
+/// decision does not stop the others; the first failure is returned at the end. An answer that is not valid decides nothing.
 async fn pass_on(
     mut open: Vec<Request>,
     responses: &InputResponses,
     decide: impl Fn(Request, Decision) -> BoxFuture<'static, Result<(), Failure>>,
-) -> Result<HashSet<String>, Failure> {
-    let mut undecided = HashSet::new();
+) -> Result<Undecided, Failure> {
+    let mut undecided = Undecided::new();
     let mut failed = None;
     for (name, answer) in responses {
         let Some(index) = open.iter().position(|open| request_form::name(open) == *name) else { continue };
         let request = open.swap_remove(index);
         let answer: Option<ElicitResult> = serde_json::from_value(answer.clone()).ok();
-        match answer.and_then(|answer| request_form::decision(&request, &answer)) {
-            Some(decision) => failed = failed.or(decide(request, decision).await.err()),
-            None => {
-                undecided.insert(request.request_id);
-            }
+        let id = request.request_id.clone();
+        let Some(decision) = answer.and_then(|answer| request_form::decision(&request, &answer)) else {
+            undecided.insert(id, None);
+            continue;
+        };
+        match decide(request, decision).await {
+            Ok(()) => {}
+            Err(late) if matches!(late.code, Code::AlreadyResolved | Code::Expired | Code::Orphaned) => {}
+            Err(invalid) if invalid.code == Code::BadAnswers => drop(undecided.insert(id, Some(invalid))),
+            Err(failure) => failed = failed.or(Some(failure)),
         }
     }
     failed.map_or(Ok(undecided), Err)
@@ -180,6 +186,24 @@ mod tests {
         assert_eq!(failure.code, Code::StoreFull);
         assert_eq!(*decided.lock().unwrap(), ["a", "b", "c"]);
         let only_good = ["answered.d", "b.d"].map(|name| (name.to_owned(), yes.clone()));
-        assert_eq!(pass_on(open(), &only_good.into(), decide).await.unwrap(), HashSet::new());
+        assert_eq!(pass_on(open(), &only_good.into(), decide).await.unwrap(), Undecided::new());
+    }
+
+    #[tokio::test]
+    async fn who_is_late_is_ignored_and_an_answer_that_is_not_valid_decides_nothing() {
+        let failures = |request: Request, _: Decision| {
+            let code = match request.request_id.as_str() {
+                "a" => Code::AlreadyResolved,
+                "b" => Code::Orphaned,
+                _ => Code::BadAnswers,
+            };
+            async move { Err(Failure::new(code, "no")) }.boxed()
+        };
+        let yes = json!({ "action": "accept", "content": { "decision": "accept" } });
+        let answers = ["a.d", "b.d", "c.d"].map(|name| (name.to_owned(), yes.clone()));
+        let undecided =
+            pass_on(["a", "b", "c"].map(request).to_vec(), &answers.into(), failures).await.unwrap();
+        let invalid = Failure::new(Code::BadAnswers, "no");
+        assert_eq!(undecided, BTreeMap::from([("c".to_owned(), Some(invalid))]));
     }
 }

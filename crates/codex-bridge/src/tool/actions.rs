@@ -4,25 +4,26 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use codex_bridge_core::TaskView;
-use codex_bridge_core::bridge::{self, DecisionOutcome, DecisionReport, NotifyMode};
-use codex_bridge_core::desk::calls::{Decide, Fork, Prompt, answers_of, decision_word};
-use codex_bridge_core::desk::{Caller, Desk, Steered};
+use codex_bridge_core::bridge::{self, NotifyMode};
+use codex_bridge_core::desk::calls::{Decide, Fork, Prompt};
+use codex_bridge_core::desk::{Caller, Desk};
+use codex_bridge_core::request::DecisionWord;
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{ShownStatus, Status};
-use codex_session::Decision;
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::reply;
-use crate::failure::{Code, Failure};
-use crate::view::{self, no_result_yet};
+use crate::calls::timeout;
+use crate::failure::Failure;
+use crate::view::{self, OutcomeWord, no_result_yet};
 
 /// The number of events that `status` shows.
 const RECENT_EVENTS: u32 = 20;
 /// How long `start` waits for the turn to begin, so that the reply has the turn's id.
 const BEGIN_LIMIT: Duration = Duration::from_secs(10);
 /// The longest wait. Agents' own calls time out soon after.
-const WAIT_LIMIT_S: f64 = 50.0;
+const WAIT_LIMIT: Duration = Duration::from_secs(50);
 
 type Reply = Result<Value, Failure>;
 
@@ -52,8 +53,8 @@ pub async fn status(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
 }
 
 pub async fn list(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
-    let limit = u32::try_from(call.limit()?).map_err(Failure::internal)?;
-    let tasks = desk.list(caller, &TaskFilter { limit: Some(limit), ..TaskFilter::default() }).await?;
+    let limit = Some(call.limit()?);
+    let tasks = desk.list(caller, &TaskFilter { limit, ..TaskFilter::default() }).await?;
     let mut listed = Vec::new();
     for view in &tasks {
         let last = desk.bridge().last_events(&view.task.id, 1).await?;
@@ -65,7 +66,7 @@ pub async fn list(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
 pub async fn notify_completed(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let dry_run = call.dry_run.unwrap_or_default();
     let mode = if dry_run { NotifyMode::DryRun } else { NotifyMode::Send };
-    let notices = desk.notify_ended(caller, call.limit()?, mode).await?;
+    let notices = desk.notify_ended(caller, call.limit()? as usize, mode).await?;
     let notifications: Vec<Value> = notices.iter().map(reply::notification).collect();
     Ok(json!({
         "success": true, "dry_run": dry_run, "processed": notifications.len(), "notifications": notifications,
@@ -73,17 +74,14 @@ pub async fn notify_completed(desk: &Desk, caller: &Caller, call: &Call) -> Repl
 }
 
 pub async fn steer(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
-    let text = call.needs("instruction", call.instruction.as_deref())?;
-    let Steered { outcome, task: view } = desk.steer(caller, call.task_id()?, text).await?;
-    let (outcome, message) = view::steer_outcome(outcome);
-    if outcome != "accepted" {
-        let refused = || format!("Codex did not accept the text: {}", outcome.replace('_', " "));
-        let message =
-            message.map_or_else(refused, |reason| format!("Codex has not confirmed the text: {reason}"));
-        return Err(Failure::new(Code::NotSteered, message)
-            .hint("check the task's status; use `continue` for a finished task"));
-    }
-    with_task(desk, &view, json!({ "result": { "outcome": outcome, "turn_id": view.task.turn_id } })).await
+    let text = call.instruction.as_deref().unwrap_or_default();
+    let view = desk.steer(caller, call.task_id()?, text).await?;
+    with_task(
+        desk,
+        &view,
+        json!({ "result": { "outcome": OutcomeWord::Accepted, "turn_id": view.task.turn_id } }),
+    )
+    .await
 }
 
 pub async fn interrupt(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
@@ -95,62 +93,36 @@ pub async fn interrupt(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
 pub async fn respond(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let named = call.request_id.as_deref().or(call.instruction.as_deref());
     let request_id = call.needs("request_id", named)?;
-    let decision = decision(call)?;
-    let decide = Decide::new(&decision, call.digest.as_deref(), false);
+    let decide = Decide { decision: decision(call), digest: call.digest.clone(), revealed: false };
     let report = desk.decide(caller, call.task_id()?, request_id, &decide).await?;
-    if !matches!(report.outcome, DecisionOutcome::Resolved | DecisionOutcome::Sent) {
-        return Err(too_late(report));
-    }
     let view = desk.show(caller, call.task_id()?).await?;
     let response = view::Decided::from(report);
     with_task(desk, &view, json!({ "response": response })).await
 }
 
 /// The decision. Answers take precedence over `accept` and `acceptForSession`.
-fn decision(call: &Call) -> Result<Decision, Failure> {
-    match (&call.answers, call.decision.as_deref()) {
-        (Some(answers), None | Some("accept" | "acceptForSession")) if !answers.is_empty() => {
-            Ok(Decision::Answers(answers_of(&Value::Object(answers.clone()))?))
+fn decision(call: &Call) -> Value {
+    let word = call.decision.as_deref().map(|word| DecisionWord::from(word.trim()));
+    match (&call.answers, word) {
+        (Some(answers), None | Some(DecisionWord::Accept | DecisionWord::AcceptForSession))
+            if !answers.is_empty() =>
+        {
+            json!({ "answers": answers })
         }
-        (_, None) => Ok(Decision::Decline),
-        (_, Some(word)) => Ok(decision_word(word)?),
+        (_, word) => json!(word.unwrap_or(DecisionWord::Decline)),
     }
 }
 
-/// The refusal of a late decision. It says what was decided, by whom and when.
-fn too_late(report: DecisionReport) -> Failure {
-    let decided = view::Decided::from(report);
-    let earlier = match (&decided.decision, &decided.decided_by, &decided.decided_at) {
-        (Some(decision), Some(by), Some(at)) => format!(": {decision}, by {by}, at {at}"),
-        _ => String::new(),
-    };
-    let (code, problem) = match decided.outcome.as_str() {
-        "expired" => (Code::Expired, "expired before it was answered"),
-        "orphaned" => (Code::Orphaned, "ended with its turn before it was answered"),
-        _ => (Code::AlreadyResolved, "was already decided"),
-    };
-    Failure::new(code, format!("request {} {problem}{earlier}", decided.request_id))
-        .hint("check the task's status for its pending requests")
-}
-
 pub async fn continue_task(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
-    let prompt = call.needs("prompt", call.prompt.as_deref().or(call.instruction.as_deref()))?;
-    let turn = Prompt { prompt: prompt.to_owned(), client_request_id: None };
+    let prompt = call.prompt.clone().or(call.instruction.clone()).unwrap_or_default();
+    let turn = Prompt { prompt, client_request_id: None };
     let continued = desk.continue_task(caller, call.task_id()?, turn).await?;
     let view = until_begun(desk, caller, continued.view).await?;
     with_task(desk, &view, json!({ "message": "Codex task continued." })).await
 }
 
 pub async fn wait(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
-    let limit = call.timeout_s.unwrap_or(WAIT_LIMIT_S);
-    let out_of_range = || {
-        Failure::new(Code::BadTimeout, format!("timeout_s {limit} is out of range"))
-            .hint("use 0 to 50 seconds")
-    };
-    let limit = Duration::try_from_secs_f64(limit).map_err(|_| out_of_range())?;
-    if limit > Duration::from_secs_f64(WAIT_LIMIT_S) {
-        return Err(out_of_range());
-    }
+    let limit = timeout(call.timeout_s, WAIT_LIMIT)?;
     let task_id = call.task_id()?;
     let view = match desk.wait(caller, task_id, limit).await {
         Err(bridge::Error::Closing) => desk.show(caller, task_id).await?,
@@ -163,8 +135,7 @@ pub async fn wait(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
 pub async fn events(desk: &Desk, call: &Call) -> Reply {
     let task = desk.bridge().find(call.task_id()?).await?;
     let after = call.after.unwrap_or_default();
-    let limit = u32::try_from(call.limit()?).map_err(Failure::internal)?;
-    let events = desk.bridge().events(&task.id, after, limit).await?;
+    let events = desk.bridge().events(&task.id, after, call.limit()?).await?;
     let next = events.last().map_or(after, |event| event.seq);
     let events: Vec<Value> = events.iter().map(reply::event).collect();
     Ok(

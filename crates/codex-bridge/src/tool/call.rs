@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::calls::{Door, Start, targets};
+use crate::calls::{Door, Start, limit_of, targets};
 use crate::failure::{Code, Failure, parser_message};
 
 /// The longest list.
-const MAX_LIMIT: i64 = 100;
+const MAX_LIMIT: u32 = 100;
 /// The length of a list without a `limit`.
-const DEFAULT_LIMIT: usize = 10;
+const DEFAULT_LIMIT: u32 = 10;
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -103,7 +103,7 @@ pub struct Call {
     #[serde(default)]
     #[schemars(with = "Option<DecisionName>")]
     pub decision: Option<String>,
-    /// respond: answers to questions by question id, as in `{"q1": {"answers": ["value"]}}`.
+    /// respond: answers by question id, as in `{"q1": {"answers": ["value"]}}`, or by the names of a form's fields.
     #[serde(default)]
     pub answers: Option<Map<String, Value>>,
     /// start: the directory to work in. Default: the caller's current directory.
@@ -205,15 +205,8 @@ impl Call {
     }
 
     /// The most entries to return.
-    pub fn limit(&self) -> Result<usize, Failure> {
-        match self.limit {
-            None => Ok(DEFAULT_LIMIT),
-            Some(limit @ 1..=MAX_LIMIT) => usize::try_from(limit).map_err(Failure::internal),
-            Some(limit) => {
-                let message = format!("limit {limit} is out of range");
-                Err(Failure::new(Code::BadLimit, message).hint("use 1 to 100"))
-            }
-        }
+    pub fn limit(&self) -> Result<u32, Failure> {
+        limit_of(self.limit, DEFAULT_LIMIT, MAX_LIMIT)
     }
 
     fn action_name(&self) -> &'static str {

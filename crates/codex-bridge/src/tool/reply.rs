@@ -4,7 +4,7 @@ use codex_bridge_core::TaskView;
 use codex_bridge_core::bridge::{EndNotice, NotifyOutcome};
 use codex_bridge_core::event::{Event, Line};
 use codex_bridge_core::request::RequestRecord;
-use codex_bridge_core::task::TimeMs;
+use codex_bridge_core::task::{NotificationStatus, TimeMs};
 use serde_json::{Map, Value, json};
 
 use crate::view;
@@ -31,7 +31,7 @@ pub fn seconds(ms: TimeMs) -> Value {
 pub fn task(view: &TaskView, last_event: Option<&Event>) -> Map<String, Value> {
     let task = &view.task;
     let time = |ms: Option<TimeMs>| ms.map_or(Value::Null, seconds);
-    let is_notified = !task.notification.status.is_empty();
+    let is_notified = task.notification.status != NotificationStatus::None;
     let mut fields = json!({
         "task_id": task.id,
         "hermes_task_id": task.id,

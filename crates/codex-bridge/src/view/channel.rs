@@ -1,7 +1,7 @@
 //! Channels and their messages, as callers are shown them.
 
 use codex_bridge_core::chats;
-use codex_bridge_core::inbox;
+use codex_bridge_core::inbox::{self, MessageState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,8 @@ pub struct Channel {
     /// The channel's name.
     pub name: String,
     /// `starting`, `serving`, `retrying`, `paused`, `stopped` or `idle`.
-    pub standing: String,
+    #[schemars(with = "String")]
+    pub standing: Standing,
     /// The status in a sentence.
     pub about: String,
     /// The number of unfinished messages.
@@ -88,7 +89,8 @@ pub struct Message {
     /// The sender's display name.
     pub sender_name: String,
     /// `received`, `running`, `answered`, `acknowledged` or `dead`.
-    pub state: String,
+    #[schemars(with = "String")]
+    pub state: MessageState,
     /// The beginning of the text.
     pub summary: String,
     /// The task that works on the message.
@@ -114,7 +116,7 @@ impl From<inbox::Message> for Message {
             conversation: message.conversation.0,
             sender_id: message.sender_id,
             sender_name: message.sender_name,
-            state: message.state.as_str().to_owned(),
+            state: message.state,
             summary: message.summary,
             task_id: message.task_id.map(|id| id.0),
             delivery_id: message.reply_id.map(|id| id.0),

@@ -1,6 +1,6 @@
 //! Deliveries as callers are shown them.
 
-use codex_bridge_core::outbox;
+use codex_bridge_core::outbox::{self, DeliveryState, Occasion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,9 +16,11 @@ pub struct Delivery {
     /// The target.
     pub target: String,
     /// What happened: `completed`, `failed`, `approval`, `question` or `paused`.
-    pub event: String,
+    #[schemars(with = "String")]
+    pub event: Occasion,
     /// `pending`, `attempting`, `delivered`, `dead` (given up) or `withdrawn` (the request was answered first).
-    pub state: String,
+    #[schemars(with = "String")]
+    pub state: DeliveryState,
     /// The number of attempts.
     pub attempts: u32,
     /// Whether an attempt with an unknown outcome may have reached the target.
@@ -37,13 +39,13 @@ pub struct Delivery {
 
 impl From<outbox::Delivery> for Delivery {
     fn from(delivery: outbox::Delivery) -> Self {
-        let (is_pending, attempts) = (delivery.state == outbox::DeliveryState::Pending, delivery.tried());
+        let (is_pending, attempts) = (delivery.state == DeliveryState::Pending, delivery.tried());
         Self {
             delivery_id: delivery.id.0,
             task_id: delivery.task_id.map(|id| id.0),
             target: delivery.target,
-            event: delivery.notice.occasion().as_str().to_owned(),
-            state: delivery.state.as_str().to_owned(),
+            event: delivery.notice.occasion(),
+            state: delivery.state,
             attempts,
             in_doubt: delivery.in_doubt,
             next_at: is_pending.then(|| time(delivery.next_at)),

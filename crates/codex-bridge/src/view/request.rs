@@ -2,7 +2,7 @@
 
 use codex_bridge_core::bridge::RequestSelector;
 use codex_bridge_core::desk;
-use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState, StoredAsk};
+use codex_bridge_core::request::{DecisionWord, OpenedChanges, RequestRecord, RequestState, StoredAsk};
 use codex_bridge_core::trust::Trust;
 use codex_session::Ask;
 use codex_session::ask::{AskedBy, Kind, Label, Offer};
@@ -27,7 +27,8 @@ pub struct Request {
     #[serde(default)]
     pub digest: String,
     /// `command`, `file_change`, `permissions`, `question` or `elicitation`.
-    pub kind: String,
+    #[schemars(with = "String")]
+    pub kind: RequestKind,
     /// The request in one line.
     pub title: String,
     /// Whether the request asks for more than the sandbox allows: `none`, `asked`, or `unknown`, which is treated like
@@ -71,7 +72,8 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_agent: Option<String>,
     /// The decisions that the request takes: `accept`, `acceptForSession`, `acceptAlways`, `answers`, `form`, `decline`, `cancel`.
-    pub decisions: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub decisions: Vec<DecisionWord>,
     /// The method of Codex's request.
     pub method: String,
     /// When Codex asked.
@@ -85,7 +87,8 @@ pub struct Request {
     pub state: RequestState,
     /// The decision in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decision: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub decision: Option<DecisionWord>,
     /// Who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
@@ -95,6 +98,23 @@ pub struct Request {
     /// When the request was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<String>,
+}
+
+/// What a request is about, as one of the five words that callers know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestKind {
+    /// Files would change.
+    FileChange,
+    /// Codex wants permissions.
+    Permissions,
+    /// Codex asks questions.
+    Question,
+    /// An MCP server asks something.
+    Elicitation,
+    /// A command would run; also every kind that this version does not know.
+    #[serde(other)]
+    Command,
 }
 
 /// The changes of a request with their whole diffs.
@@ -135,6 +155,22 @@ impl Request {
         self.hidden_secrets > 0 || self.needs_reveal
     }
 
+    /// Whether the request takes this decision.
+    pub fn offers(&self, decision: &DecisionWord) -> bool {
+        self.decisions.contains(decision)
+    }
+
+    /// How answers are written at the command line: the keys of the questions, or those of a form.
+    pub fn answer_example(&self) -> String {
+        let keys: Vec<String> =
+            self.questions.iter().map(|question| format!("{}=ANSWER", question.id)).collect();
+        match keys.as_slice() {
+            [] if self.fields.is_empty() => "KEY=ANSWER".to_owned(),
+            [] => "FIELD=VALUE".to_owned(),
+            keys => keys.join(" "),
+        }
+    }
+
     /// Selects this request for a decision by somebody who was shown it.
     pub fn selector(&self) -> RequestSelector<'_> {
         RequestSelector::Shown { request_id: self.request_id.as_str(), digest: &self.digest }
@@ -162,7 +198,7 @@ impl From<RequestRecord> for Request {
         let StoredAsk { ask, trust, whole_changes_bytes } = record.ask;
         let detail = |label: Label| ask.detail(&label).map(str::to_owned);
         Self {
-            kind: kind(ask.kind).to_owned(),
+            kind: kind(ask.kind),
             escalation: ask.escalation,
             reason: detail(Label::Reason),
             command: detail(Label::Command),
@@ -196,27 +232,26 @@ impl From<RequestRecord> for Request {
     }
 }
 
-/// The kind, as one of the five words that callers know.
-fn kind(kind: Kind) -> &'static str {
+fn kind(kind: Kind) -> RequestKind {
     match kind {
-        Kind::FileChange => "file_change",
-        Kind::Permissions | Kind::Network => "permissions",
-        Kind::Questions => "question",
-        Kind::Form | Kind::Page | Kind::McpTool => "elicitation",
-        Kind::Command | Kind::CommandInput | Kind::Other => "command",
+        Kind::FileChange => RequestKind::FileChange,
+        Kind::Permissions | Kind::Network => RequestKind::Permissions,
+        Kind::Questions => RequestKind::Question,
+        Kind::Form | Kind::Page | Kind::McpTool => RequestKind::Elicitation,
+        Kind::Command | Kind::CommandInput | Kind::Other => RequestKind::Command,
     }
 }
 
 /// The decisions that a request takes. A grant is `accept` for this turn, or `acceptForSession`.
-fn decisions(ask: &Ask) -> Vec<String> {
+fn decisions(ask: &Ask) -> Vec<DecisionWord> {
     let word = |offer: &Offer| match offer {
-        Offer::Accept | Offer::GrantForTurn => "accept",
-        Offer::AcceptForSession | Offer::GrantForSession => "acceptForSession",
-        Offer::AcceptAlways { .. } => "acceptAlways",
-        Offer::Answer if ask.kind == Kind::Questions => "answers",
-        Offer::Answer => "form",
-        Offer::Decline => "decline",
-        Offer::Cancel | Offer::Dismiss => "cancel",
+        Offer::Accept | Offer::GrantForTurn => DecisionWord::Accept,
+        Offer::AcceptForSession | Offer::GrantForSession => DecisionWord::AcceptForSession,
+        Offer::AcceptAlways { .. } => DecisionWord::AcceptAlways,
+        Offer::Answer if ask.kind == Kind::Questions => DecisionWord::Answers,
+        Offer::Answer => DecisionWord::Form,
+        Offer::Decline => DecisionWord::Decline,
+        Offer::Cancel | Offer::Dismiss => DecisionWord::Cancel,
     };
-    ask.offers.iter().map(|offer| word(offer).to_owned()).collect()
+    ask.offers.iter().map(word).collect()
 }

@@ -4,8 +4,8 @@ use codex_bridge_core::bridge::Continued;
 use codex_bridge_core::bridge::without_caller;
 use codex_bridge_core::event::Line;
 use codex_bridge_core::task::{
-    self, Before, Limits, Notification as StoredNotification, ShownStatus, TaskError, TaskId, TurnProgress,
-    TurnRecord, Used,
+    self, Before, Limits, Notification as StoredNotification, NotificationStatus, ShownStatus, TaskError,
+    TaskId, TurnProgress, TurnRecord, Used,
 };
 use codex_bridge_core::trust::Trust;
 use codex_bridge_core::{TaskView, event};
@@ -90,9 +90,20 @@ pub struct Task {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Parked {
     /// `usage_limit` (of the account) or `login`.
-    pub waits_for: String,
+    #[schemars(with = "String")]
+    pub waits_for: WaitsFor,
     /// When the limit ends, or when the next attempt is made.
     pub resume_at: Option<String>,
+}
+
+/// What ends the pause of a parked task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitsFor {
+    /// The account's limit is renewed.
+    UsageLimit,
+    /// Somebody logs in.
+    Login,
 }
 
 /// A task in short form, for lists.
@@ -236,7 +247,8 @@ pub struct TaskNews {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notification {
     /// `pending`, `sent`, `failed` or `no_target`; null before the end of the task.
-    pub status: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub status: Option<NotificationStatus>,
     /// When the notification was sent.
     pub sent_at: Option<String>,
     /// Why the notification could not be sent.
@@ -314,10 +326,10 @@ impl From<Continued> for Task {
 impl From<task::Parked> for Parked {
     fn from(parked: task::Parked) -> Self {
         let (waits_for, resume_at) = match parked {
-            task::Parked::UsageLimit { resume_at, .. } => ("usage_limit", Some(time(resume_at))),
-            task::Parked::Login { .. } => ("login", None),
+            task::Parked::UsageLimit { resume_at, .. } => (WaitsFor::UsageLimit, Some(time(resume_at))),
+            task::Parked::Login { .. } => (WaitsFor::Login, None),
         };
-        Self { waits_for: waits_for.to_owned(), resume_at }
+        Self { waits_for, resume_at }
     }
 }
 
@@ -387,7 +399,7 @@ impl From<TurnRecord> for Turn {
 
 impl From<StoredNotification> for Notification {
     fn from(stored: StoredNotification) -> Self {
-        let status = Some(stored.status).filter(|status| !status.is_empty());
+        let status = Some(stored.status).filter(|status| *status != NotificationStatus::None);
         Self { status, sent_at: stored.sent_at.map(time), error: stored.error }
     }
 }

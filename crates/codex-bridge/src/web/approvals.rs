@@ -7,7 +7,6 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect, Response};
 use codex_bridge_core::Caller;
-use codex_bridge_core::bridge::DecisionOutcome;
 use codex_bridge_core::desk::Verb;
 use codex_bridge_core::request::RequestRecord;
 use codex_bridge_core::task::TimeMs;
@@ -87,8 +86,8 @@ fn one_page(mut open: Vec<RequestRecord>, after: Option<&str>) -> (Vec<RequestRe
 pub struct ShowQuery {
     /// Show the whole diffs.
     whole: bool,
-    /// The outcome of the decision that was just sent: `first` or `late`.
-    sent: Option<String>,
+    /// Whether the visitor has just decided.
+    sent: bool,
 }
 
 /// One request, open or not.
@@ -105,11 +104,9 @@ pub async fn show(
     if query.whole {
         card = card.opened(app.desk.whole_changes(&caller, &record).await?);
     }
-    (card.outcome_title, card.outcome_tone) = match query.sent.as_deref() {
-        Some("first") => ("Your decision was recorded", "good"),
-        Some("late") => ("Your decision came too late", "wait"),
-        _ => (card.outcome_title, card.outcome_tone),
-    };
+    if query.sent {
+        (card.outcome_title, card.outcome_tone) = ("Your decision was recorded", "good");
+    }
     let cards = vec![card];
     Ok(page(StatusCode::OK, &Page { frame, cards, next: None, is_later: false, is_single: true }))
 }
@@ -137,11 +134,9 @@ pub async fn decide(
     let record = app.desk.request(&caller, &task, &request_id).await?;
     let decision = request::decision(&record, &fields)?;
     let (task, request_id) = (record.task_id.as_str(), record.request_id.as_str());
-    let decided = app.desk.decide(&caller, task, request_id, &decision).await?;
-    let is_first = matches!(decided.outcome, DecisionOutcome::Resolved | DecisionOutcome::Sent);
-    let sent = if is_first { "first" } else { "late" };
+    app.desk.decide(&caller, task, request_id, &decision).await?;
     // Not to the list: a second press in the same place must not decide the next request.
-    let address = format!("/approvals/{task}/{request_id}?sent={sent}");
+    let address = format!("/approvals/{task}/{request_id}?sent=true");
     Ok(Redirect::to(&address).into_response())
 }
 

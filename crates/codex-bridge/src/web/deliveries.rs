@@ -14,6 +14,7 @@ use crate::calls;
 use crate::http::{App, Path, deliveries};
 use crate::view::Delivery;
 use codex_bridge_core::Caller;
+use codex_bridge_core::outbox::DeliveryState;
 
 #[derive(Template)]
 #[template(path = "deliveries.html")]
@@ -51,18 +52,18 @@ pub async fn retry(
 }
 
 fn row(delivery: Delivery) -> Row {
-    let (words, tone) = match delivery.state.as_str() {
-        "pending" => ("pending", "wait"),
-        "attempting" => ("attempting", "live"),
-        "delivered" => ("delivered", "good"),
-        "withdrawn" => ("withdrawn", "quiet"),
-        _ => ("dead", "bad"),
+    let tone = match delivery.state {
+        DeliveryState::Pending => "wait",
+        DeliveryState::Attempting => "live",
+        DeliveryState::Delivered => "good",
+        DeliveryState::Withdrawn => "quiet",
+        DeliveryState::Dead => "bad",
     };
     Row {
         target: plain(&delivery.target).into_owned(),
         error: delivery.last_error.as_ref().map(|error| plain(error).into_owned()),
-        state: Badge { words, tone },
-        can_retry: delivery.state == "dead",
+        state: Badge { words: delivery.state.as_str(), tone },
+        can_retry: delivery.state == DeliveryState::Dead,
         delivery,
     }
 }

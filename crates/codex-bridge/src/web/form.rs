@@ -2,6 +2,7 @@
 //!
 //! An untouched field sends its default, or nothing. It never sends a `false` or an empty text that nobody chose.
 
+use codex_bridge_core::inbox;
 use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
@@ -106,11 +107,21 @@ fn input(field: &Field) -> Option<Input> {
     Some(Input {
         name: field.name.clone(),
         title: field.title.clone().unwrap_or_else(|| field.name.clone()),
-        meaning: field.description.clone().unwrap_or_default(),
+        meaning: meaning(field),
         is_required: field.required,
         has_default: field.default.is_some(),
         control: control(field)?,
     })
+}
+
+/// The description and the limits.
+fn meaning(field: &Field) -> String {
+    let (description, limits) = (field.description.clone().unwrap_or_default(), field.limits().join(", "));
+    match (description.as_str(), limits.as_str()) {
+        (_, "") => description,
+        ("", _) => limits,
+        _ => format!("{description} ({limits})"),
+    }
 }
 
 fn control(field: &Field) -> Option<Control> {
@@ -126,7 +137,7 @@ fn control(field: &Field) -> Option<Control> {
             .as_ref()
             .map_or_else(yes_or_no, |default| Control::Check { is_on: *default == true }),
         FieldKind::Array => Control::Any(picks(field)),
-        FieldKind::String if !field.choices.is_empty() => {
+        FieldKind::String | FieldKind::Number | FieldKind::Integer if !field.choices.is_empty() => {
             Control::One { picks: picks(field), can_skip, is_list: field.choices.len() > MAX_RADIO_CHOICES }
         }
         FieldKind::String | FieldKind::Number | FieldKind::Integer => Control::Typed(typed(field)),
@@ -135,9 +146,11 @@ fn control(field: &Field) -> Option<Control> {
 }
 
 fn picks(field: &Field) -> Vec<Pick> {
+    let as_text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let is_meant = |default: &Value, value: &str| as_text(default) == value;
     let is_default = |value: &str| match &field.default {
-        Some(Value::Array(values)) => values.iter().any(|default| default == value),
-        Some(default) => default == value,
+        Some(Value::Array(values)) => values.iter().any(|default| is_meant(default, value)),
+        Some(default) => is_meant(default, value),
         None => false,
     };
     let pick = |Choice { value, label }: &Choice| Pick {
@@ -186,40 +199,24 @@ pub fn filled(known: &[Field], fields: &Fields) -> Result<Value, Failure> {
         };
         return serde_json::from_str(text).map_err(invalid);
     }
-    let mut object = Map::new();
-    for field in known {
-        if let Some(value) = value_of(field, fields)? {
-            object.insert(field.name.clone(), value);
-        }
-    }
-    Ok(Value::Object(object))
+    let value = |field: &Field| Some((field.name.clone(), value_of(field, fields)?));
+    Ok(known.iter().filter_map(value).collect())
 }
 
-/// The submitted value of a field. `None` if it was left empty.
-fn value_of(field: &Field, fields: &Fields) -> Result<Option<Value>, Failure> {
+/// The submitted value of a field. `None` if it was left empty, `null` if a person removed its default.
+fn value_of(field: &Field, fields: &Fields) -> Option<Value> {
     let key = format!("{FIELD}{}", field.name);
-    let given = fields.value(&key);
+    let given: Vec<String> = fields.values(&key).map(str::to_owned).collect();
+    if !given.is_empty() {
+        return Some(inbox::form::value(field, &given));
+    }
     let was_shown = fields.value(&format!("{SHOWN}{}", field.name)).is_some();
-    let invalid = |what: &str| Failure::new(Code::BadAnswers, format!("{} must be {what}", field.name));
-    Ok(match (field.kind, given) {
-        (FieldKind::Boolean, Some("true")) => Some(true.into()),
-        (FieldKind::Boolean, Some("false")) => Some(false.into()),
-        (FieldKind::Boolean, Some(_)) => return Err(invalid("true or false")),
-        (FieldKind::Boolean, None) => was_shown.then(|| false.into()),
-        (FieldKind::Array, None) => was_shown.then(|| json!([])),
-        (FieldKind::Array, Some(_)) => Some(fields.values(&key).collect()),
-        (FieldKind::String, None) if was_shown && !field.required && field.choices.is_empty() => {
-            Some("".into())
-        }
-        (_, None) if field.required => return Err(invalid("filled in")),
-        (_, None) => None,
-        (FieldKind::Integer, Some(text)) => {
-            Some(text.trim().parse::<i64>().map_err(|_| invalid("a whole number"))?.into())
-        }
-        (FieldKind::Number, Some(text)) => {
-            Some(text.trim().parse::<f64>().map_err(|_| invalid("a number"))?.into())
-        }
-        (_, Some(text)) => Some(text.into()),
+    let can_be_empty = !field.required && field.choices.is_empty() && field.format.is_none();
+    was_shown.then(|| match field.kind {
+        FieldKind::Boolean => false.into(),
+        FieldKind::Array => json!([]),
+        FieldKind::String if can_be_empty => "".into(),
+        _ => Value::Null,
     })
 }
 
@@ -267,9 +264,8 @@ mod tests {
             filled(&full).unwrap(),
             json!({"name": "x", "count": 3, "sure": false, "tags": ["a", "b"]})
         );
-        assert_eq!(filled(&[]).unwrap_err().message, "name must be filled in");
-        let wrong = filled(&[("field.name", "x"), ("field.count", "three")]).unwrap_err();
-        assert_eq!(wrong.message, "count must be a whole number");
+        // The desk says what is wrong.
+        assert_eq!(filled(&[("field.count", "three")]).unwrap(), json!({"count": "three"}));
     }
 
     #[test]
@@ -285,6 +281,7 @@ mod tests {
         assert_eq!(inputs[0].control, Control::One { picks, can_skip: false, is_list: false });
         let limits = vec![("step", "any".to_owned()), ("min", "1".to_owned()), ("max", "9.5".to_owned())];
         assert_eq!(inputs[1].control, Control::Typed(Typed { kind: "number", limits, ..Typed::default() }));
+        assert_eq!(inputs[1].meaning, "at least 1, at most 9.5");
         let Control::One { can_skip, .. } = &inputs[2].control else { panic!("a yes or a no") };
         assert!(can_skip, "an untouched field is neither yes nor no");
     }

@@ -4,6 +4,7 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use codex_bridge_core::Caller;
+use codex_bridge_core::desk::Verb;
 use codex_bridge_core::token::Role;
 
 use super::assets::{ASSETS, Assets};
@@ -30,6 +31,8 @@ pub struct User {
     pub name: String,
     /// The role.
     pub role: Role,
+    /// Whether the user may start tasks.
+    pub may_operate: bool,
     /// Whether the user is on the socket, where there is no login.
     pub is_local: bool,
 }
@@ -38,7 +41,9 @@ impl Frame {
     /// The frame of a page for an authenticated caller.
     pub async fn new(app: &App, caller: &Caller, page: &'static str, heading: &str) -> Result<Self, Failure> {
         let open_requests = app.bridge.store().counts().await?.open_requests;
-        let user = User { name: caller.name.clone(), role: caller.role, is_local: caller.is_owner() };
+        let may_operate = caller.may(Verb::Start).is_ok();
+        let user =
+            User { name: caller.name.clone(), role: caller.role, may_operate, is_local: caller.is_owner() };
         Ok(Self { open_requests, user: Some(user), ..Self::bare(page, heading) })
     }
 
@@ -57,7 +62,7 @@ impl Frame {
 
     /// Whether the user may start tasks.
     pub fn may_operate(&self) -> bool {
-        self.user.as_ref().is_some_and(|user| user.role >= Role::Operator)
+        self.user.as_ref().is_some_and(|user| user.may_operate)
     }
 }
 

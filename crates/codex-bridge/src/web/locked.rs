@@ -4,6 +4,7 @@
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::Response;
+use codex_bridge_core::request::DecisionWord;
 
 use super::frame::{Frame, page as render};
 use super::words;
@@ -53,10 +54,11 @@ pub fn page(path: &str, fields: &[(String, String)], has_failed: bool) -> Respon
 }
 
 fn label(path: &str, fields: &[(String, String)]) -> &'static str {
-    let decision = fields.iter().find(|(name, _)| name == "decision").map(|(_, text)| text.as_str());
+    let decision =
+        fields.iter().find(|(name, _)| name == "decision").map(|(_, text)| DecisionWord::from(text.as_str()));
     match (path.rsplit('/').next().unwrap_or_default(), decision) {
-        (_, Some("answers" | "form")) => "Send answer",
-        (_, Some(decision)) => words::button(decision).map_or("Decide", |button| button.label),
+        (_, Some(DecisionWord::Answers | DecisionWord::Form)) => "Send answer",
+        (_, Some(decision)) => words::button(&decision).map_or("Decide", |button| button.label),
         ("tasks", _) => "Start task",
         ("steer", _) => "Steer",
         ("interrupt", _) => "Interrupt",

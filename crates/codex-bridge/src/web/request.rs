@@ -1,9 +1,9 @@
 //! A request as a card: everything that the decision covers, and a form to decide it.
 
 use codex_bridge_core::Caller;
-use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState};
+use codex_bridge_core::desk::Verb;
+use codex_bridge_core::request::{DecisionWord, OpenedChanges, RequestRecord, RequestState};
 use codex_bridge_core::task::Task;
-use codex_bridge_core::token::Role;
 use codex_session::Ask;
 use codex_session::ask::{Label, Offer};
 use redact::plain::plain;
@@ -15,9 +15,8 @@ use super::fields::Fields;
 use super::form::{self, FIELD, McpForm};
 use super::words::{self, Button};
 use crate::calls::Decide;
-use crate::failure::{Code, Failure};
-use crate::transcript::past_tense;
-use crate::view::{self, ChangeKind, Detail, Question};
+use crate::failure::Failure;
+use crate::view::{self, ChangeKind, Detail, Question, RequestKind};
 
 /// The prefix of the field for an answer in one's own words.
 const OWN: &str = "own.";
@@ -92,14 +91,12 @@ impl Card {
         let request = view::Request::from(record.clone());
         let detail = |label: Label| ask.detail(&label).map(str::to_owned);
         let sandbox = detail(Label::Sandbox).unwrap_or_else(|| task.settings.sandbox.as_str().to_owned());
-        let takes_form = request.decisions.iter().any(|decision| decision == "form");
-        let form = takes_form.then(|| form::form(&request.fields));
+        let form = request.offers(&DecisionWord::Form).then(|| form::form(&request.fields));
         let is_placed = |fact: &&Detail| {
             PLACED.contains(&fact.label)
                 || (fact.label == Label::Fields && matches!(form, Some(McpForm::Fields(_))))
         };
-        let mut buttons: Vec<Button> =
-            request.decisions.iter().filter_map(|decision| words::button(decision)).collect();
+        let mut buttons: Vec<Button> = request.decisions.iter().filter_map(words::button).collect();
         describe_rule(&mut buttons, ask);
         describe_dismissal(&mut buttons, &request);
         Self {
@@ -118,7 +115,7 @@ impl Card {
             questions: ask.questions.clone(),
             form,
             buttons,
-            may_decide: caller.role >= Role::Approver,
+            may_decide: caller.may(Verb::Decide).is_ok(),
             outcome,
             outcome_title: CLOSED,
             outcome_tone: "wait",
@@ -166,7 +163,7 @@ fn describe_rule(buttons: &mut [Button], ask: &Ask) {
         Offer::AcceptAlways { prefix } => Some(prefix.join(" ")),
         _ => None,
     });
-    let button = buttons.iter_mut().find(|button| button.decision == "acceptAlways");
+    let button = buttons.iter_mut().find(|button| button.decision == DecisionWord::AcceptAlways);
     if let (Some(button), Some(rule)) = (button, prefix) {
         button.meaning = format!("Yes, always, in every thread: every command that begins with “{rule}”");
     }
@@ -174,8 +171,8 @@ fn describe_rule(buttons: &mut [Button], ask: &Ask) {
 
 /// For an MCP server, `cancel` is neither yes nor no, and the turn continues.
 fn describe_dismissal(buttons: &mut [Button], request: &view::Request) {
-    let dismissal = buttons.iter_mut().find(|button| button.decision == "cancel");
-    if let (Some(button), "elicitation") = (dismissal, request.kind.as_str()) {
+    let dismissal = buttons.iter_mut().find(|button| button.decision == DecisionWord::Cancel);
+    if let (Some(button), RequestKind::Elicitation) = (dismissal, request.kind) {
         button.label = "Dismiss";
         "Neither yes nor no. Codex continues without it".clone_into(&mut button.meaning);
     }
@@ -248,7 +245,7 @@ fn hidden(secrets: usize) -> Option<String> {
 fn outcome(record: &RequestRecord) -> Option<String> {
     let by = record.decided_by.as_deref().unwrap_or("somebody");
     let when = record.decided_at.or(record.closed_at).map(words::moment).unwrap_or_default();
-    let decision = past_tense(record.decision.as_deref().unwrap_or_default());
+    let decision = record.decision.as_ref().map_or("answered", DecisionWord::past_tense);
     Some(match record.state {
         RequestState::Open => return None,
         RequestState::Decided => format!("{decision} by {by} at {when}; not yet confirmed by Codex"),
@@ -268,17 +265,17 @@ fn outcome(record: &RequestRecord) -> Option<String> {
 
 /// The decision of a submitted form.
 pub fn decision(record: &RequestRecord, fields: &Fields) -> Result<Decide, Failure> {
-    let pressed = fields.value("decision").unwrap_or_default();
+    let pressed = DecisionWord::from(fields.value("decision").unwrap_or_default());
     let decision = match pressed {
-        "answers" => json!({ "answers": answers(&record.ask, fields)? }),
-        "form" => json!({ "form": form::filled(&record.ask.fields, fields)? }),
-        word => word.into(),
+        DecisionWord::Answers => json!({ "answers": answers(&record.ask, fields) }),
+        DecisionWord::Form => json!({ "form": form::filled(&record.ask.fields, fields)? }),
+        word => word.as_str().into(),
     };
     let digest = fields.value("digest").map(str::to_owned);
     Ok(Decide { decision, digest, revealed: false })
 }
 
-fn answers(ask: &Ask, fields: &Fields) -> Result<Value, Failure> {
+fn answers(ask: &Ask, fields: &Fields) -> Value {
     let mut answers = Map::new();
     for question in &ask.questions {
         let own = format!("{OWN}{}", question.id);
@@ -288,13 +285,9 @@ fn answers(ask: &Ask, fields: &Fields) -> Result<Value, Failure> {
             Some(own) => vec![own],
             None => fields.values(&chosen).collect(),
         };
-        if given.is_empty() {
-            let message = format!("the answer to “{}” is missing", question.text);
-            return Err(Failure::new(Code::BadAnswers, message).hint("go back and answer every question"));
-        }
         answers.insert(question.id.clone(), json!(given));
     }
-    Ok(Value::Object(answers))
+    Value::Object(answers)
 }
 
 #[cfg(test)]

@@ -10,11 +10,14 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect, Response};
 use codex_bridge_core::Caller;
 use codex_bridge_core::TaskView;
+use codex_bridge_core::bridge::Error;
 use codex_bridge_core::event::Seq;
-use codex_bridge_core::task::TaskId;
+use codex_bridge_core::task::{Status, TaskId};
 use codex_bridge_core::trust::Trust;
+use codex_session::SteerOutcome;
 use redact::plain::plain;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::error_page::ErrorPage;
 use super::fields::Fields;
@@ -45,8 +48,8 @@ pub struct TaskQuery {
     after: Option<Seq>,
     /// Only events before this one, for earlier pages.
     before: Option<Seq>,
-    /// The outcome of a form of this page, in one word.
-    said: Option<String>,
+    /// The outcome of a form of this page.
+    said: Option<Said>,
 }
 
 #[derive(Template)]
@@ -139,7 +142,7 @@ pub async fn show(
         frame,
         task: Head::new(&view, running_since(&app, task).await?),
         cards,
-        message: query.said.as_deref().and_then(message),
+        message: query.said.and_then(Said::message),
         entries: events.entries,
         earlier_than: events.earlier_than,
         after: events.after,
@@ -197,10 +200,9 @@ pub async fn steer(
     Path(id): Path<String>,
     fields: Fields,
 ) -> Result<Response, ErrorPage> {
-    let steered = app.desk.steer(&caller, &id, &text_of_form(&fields)).await?;
-    match view::steer_outcome(steered.outcome) {
-        (_, Some(message)) => Err(ErrorPage::partly_done(Failure::new(Code::NotSteered, message))),
-        (outcome, None) => Ok(back(&id, outcome)),
+    match app.desk.steer(&caller, &id, &text_of_form(&fields)).await {
+        Err(error @ Error::NotSteered(SteerOutcome::Failed(_))) => Err(ErrorPage::partly_done(error.into())),
+        steered => steered.map(|_| back(&id, Said::Accepted)).map_err(ErrorPage::from),
     }
 }
 
@@ -210,7 +212,8 @@ pub async fn interrupt(
     Path(id): Path<String>,
 ) -> Result<Response, ErrorPage> {
     let interrupted = app.desk.interrupt(&caller, &id, None).await?;
-    Ok(back(&id, view::interrupt_outcome(interrupted.task.status)))
+    let was_running = interrupted.task.status == Status::Cancelled;
+    Ok(back(&id, if was_running { Said::Interrupted } else { Said::EndedFirst }))
 }
 
 pub async fn continue_task(
@@ -221,7 +224,7 @@ pub async fn continue_task(
 ) -> Result<Response, ErrorPage> {
     let turn = Prompt { prompt: text_of_form(&fields), client_request_id: None };
     let continued = app.desk.continue_task(&caller, &id, turn).await?;
-    Ok(back(continued.view.task.id.as_str(), "continued"))
+    Ok(back(continued.view.task.id.as_str(), Said::Continued))
 }
 
 pub async fn fork(
@@ -232,28 +235,40 @@ pub async fn fork(
 ) -> Result<Response, ErrorPage> {
     let fork = Fork { prompt: Some(text_of_form(&fields)), client_request_id: None };
     let branch = app.desk.fork(&caller, &id, fork).await?;
-    Ok(back(branch.task.id.as_str(), "forked"))
+    Ok(back(branch.task.id.as_str(), Said::Forked))
 }
 
 fn text_of_form(fields: &Fields) -> String {
     fields.value("text").unwrap_or_default().to_owned()
 }
 
-fn back(id: &str, outcome: &str) -> Response {
-    Redirect::to(&format!("/tasks/{id}?said={outcome}")).into_response()
+fn back(id: &str, said: Said) -> Response {
+    let word = json!(said);
+    Redirect::to(&format!("/tasks/{id}?said={}", word.as_str().unwrap_or_default())).into_response()
 }
 
-/// The message about the outcome of a form. The text is not in the URL, which anybody can write.
-fn message(outcome: &str) -> Option<&'static str> {
-    Some(match outcome {
-        "accepted" => "Codex has added your text to the running turn.",
-        "no_active_turn" => "The turn had ended before your text arrived. Continue the task instead.",
-        "wrong_turn" => "Another turn had begun before your text arrived. The text was not added.",
-        "not_steerable" => "This turn cannot be steered. Wait until it has ended, or interrupt it.",
-        "interrupted" => "The turn was interrupted. You can continue the task.",
-        "ended_first" => "The turn had ended by itself before it could be interrupted.",
-        "continued" => "The task continues.",
-        "forked" => "This is the fork. The original task is unchanged.",
-        _ => return None,
-    })
+/// The outcome of a form. The message is not in the URL, which anybody can write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Said {
+    Accepted,
+    Interrupted,
+    EndedFirst,
+    Continued,
+    Forked,
+    #[serde(other)]
+    Unknown,
+}
+
+impl Said {
+    fn message(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Accepted => "Codex has added your text to the running turn.",
+            Self::Interrupted => "The turn was interrupted. You can continue the task.",
+            Self::EndedFirst => "The turn had ended by itself before it could be interrupted.",
+            Self::Continued => "The task continues.",
+            Self::Forked => "This is the fork. The original task is unchanged.",
+            Self::Unknown => return None,
+        })
+    }
 }

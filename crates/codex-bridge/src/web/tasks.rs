@@ -17,53 +17,24 @@ use super::fields::Fields;
 use super::frame::{Frame, page};
 use super::words::{self, Badge};
 use crate::amount;
-use crate::calls::{Door, Start};
+use crate::calls::{self, Door, Start};
 use crate::failure::{Code, Failure};
 use crate::http::{App, Query};
 
 /// Tasks on one page.
-const PAGE_SIZE: usize = 50;
-/// Tasks that are read at once.
-const BATCH_SIZE: u32 = 200;
-/// The limit for tasks that are read for one page.
-const MAX_SCANNED: usize = 4000;
+const PAGE_SIZE: u32 = 50;
 
 /// `GET /tasks`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ListQuery {
-    /// The name of a filter. An unknown name means all tasks.
+    /// Only tasks with this status, in a word for people or for programs.
     state: String,
     /// The text to search for.
     q: String,
     /// Only tasks older than this one.
     before: Option<String>,
 }
-
-/// A filter of the list.
-struct Filter {
-    name: &'static str,
-    words: &'static str,
-    matches: fn(ShownStatus) -> bool,
-}
-
-const FILTERS: [Filter; 5] = [
-    Filter { name: "", words: "All", matches: |_| true },
-    Filter { name: "active", words: "Active", matches: |status| !status.is_finished() },
-    Filter {
-        name: "waiting",
-        words: "Waiting for you",
-        matches: |status| {
-            matches!(status, ShownStatus::WaitingForApproval | ShownStatus::WaitingForUserInput)
-        },
-    },
-    Filter { name: "done", words: "Completed", matches: |status| status == Status::Completed },
-    Filter {
-        name: "trouble",
-        words: "Stopped or failed",
-        matches: |status| status.is_finished() && status != Status::Completed,
-    },
-];
 
 #[derive(Template)]
 #[template(path = "tasks.html")]
@@ -76,9 +47,9 @@ struct Page {
     form: Form,
 }
 
+/// A status by which the list can be filtered. `None` is all of them.
 struct Tab {
-    name: &'static str,
-    words: &'static str,
+    word: Option<&'static str>,
     is_current: bool,
 }
 
@@ -176,52 +147,28 @@ async fn tasks_page(
     status: StatusCode,
 ) -> Result<Response, ErrorPage> {
     let frame = Frame::new(app, caller, "tasks", "Tasks").await?;
-    let filter = FILTERS.iter().find(|filter| filter.name == query.state).unwrap_or(&FILTERS[0]);
-    let (found, next) = find(app, caller, filter, &query).await?;
+    let shown = calls::status(Some(&query.state))?;
+    let filter = TaskFilter {
+        limit: Some(PAGE_SIZE),
+        text: Some(query.q.trim().to_owned()).filter(|text| !text.is_empty()),
+        before: query.before.clone().map(TaskId),
+        ..TaskFilter::default()
+    };
+    let (found, has_more) = app.desk.list_shown(caller, filter, shown).await?;
+    let next = found.last().filter(|_| has_more).map(|view| view.task.id.0.clone());
     form.places = places(app, caller, &found);
     if form.cwd.is_empty() {
         form.cwd = form.places.first().cloned().unwrap_or_default();
     }
-    let tab = |tab: &Filter| Tab { name: tab.name, words: tab.words, is_current: tab.name == filter.name };
+    let tab = |of: Option<ShownStatus>| Tab { word: of.map(ShownStatus::word), is_current: of == shown };
     let now = amount::now_ms();
     let mut rows = Vec::new();
     for view in found {
         let running_since = running_since(app, &view.task).await?;
         rows.push(row(&view, running_since, now));
     }
-    let filters = FILTERS.iter().map(tab).collect();
+    let filters = [None].into_iter().chain(ShownStatus::ALL.map(Some)).map(tab).collect();
     Ok(page(status, &Page { frame, filters, query, rows, next, form }))
-}
-
-/// The tasks of a page, and the `before` of the next page.
-async fn find(
-    app: &App,
-    caller: &Caller,
-    filter: &Filter,
-    query: &ListQuery,
-) -> Result<(Vec<TaskView>, Option<String>), Failure> {
-    let text = Some(query.q.trim().to_owned()).filter(|text| !text.is_empty());
-    let (mut found, mut scanned) = (Vec::new(), 0);
-    let mut before = query.before.clone().map(TaskId);
-    loop {
-        let (limit, text) = (Some(BATCH_SIZE), text.clone());
-        let stored = TaskFilter { limit, text, before: before.take(), ..TaskFilter::default() };
-        let read = app.desk.list(caller, &stored).await?;
-        let is_last = read.len() < BATCH_SIZE as usize;
-        for view in read {
-            if found.len() == PAGE_SIZE || scanned == MAX_SCANNED {
-                return Ok((found, before.map(|id: TaskId| id.0)));
-            }
-            scanned += 1;
-            before = Some(view.task.id.clone());
-            if (filter.matches)(view.status()) {
-                found.push(view);
-            }
-        }
-        if is_last {
-            return Ok((found, None));
-        }
-    }
 }
 
 /// Suggested directories for a new task: those of other tasks, and the roots. A caller with a token sees only roots.

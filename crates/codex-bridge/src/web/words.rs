@@ -1,5 +1,6 @@
 //! Labels for people: of states, times, decisions and counts.
 
+use codex_bridge_core::request::DecisionWord;
 use codex_bridge_core::task::{ShownStatus, Status, TimeMs};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -53,7 +54,7 @@ pub fn elapsed_ms(from: TimeMs, to: TimeMs) -> u64 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Button {
     /// The decision that it sends.
-    pub decision: String,
+    pub decision: DecisionWord,
     /// The label.
     pub label: &'static str,
     /// The effect.
@@ -70,18 +71,18 @@ impl Button {
 }
 
 /// The button of a decision. `None` for answers and forms, which have their own button.
-pub fn button(decision: &str) -> Option<Button> {
+pub fn button(decision: &DecisionWord) -> Option<Button> {
     let (label, meaning, class) = match decision {
-        "accept" => ("Approve once", "Yes, once", "yes"),
-        "acceptForSession" => {
+        DecisionWord::Accept => ("Approve once", "Yes, once", "yes"),
+        DecisionWord::AcceptForSession => {
             ("Approve for this session", "Yes, and do not ask again for what is listed under Session", "more")
         }
-        "acceptAlways" => ("Approve always", "Yes, always, in every thread", "more"),
-        "decline" => ("Decline", "No. Codex continues without it", "no"),
-        "cancel" => ("Decline and stop", "No, and end the turn", "no"),
+        DecisionWord::AcceptAlways => ("Approve always", "Yes, always, in every thread", "more"),
+        DecisionWord::Decline => ("Decline", "No. Codex continues without it", "no"),
+        DecisionWord::Cancel => ("Decline and stop", "No, and end the turn", "no"),
         _ => return None,
     };
-    Some(Button { decision: decision.to_owned(), label, meaning: meaning.to_owned(), class })
+    Some(Button { decision: decision.clone(), label, meaning: meaning.to_owned(), class })
 }
 
 /// A count with thousands separators: `1,600`.

@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::channel_telegram::MARK;
-use crate::dying::{Moments, OF_DECISIONS, on_the_way_of_a_message, rounds};
+use crate::dying::{Moments, OF_DECISIONS, Source, on_the_way_from, rounds};
 use crate::shell::{Shell, until};
 
 /// A shell, and the two files of the example.
@@ -237,7 +237,7 @@ fn write(lab: &Lab) {
 
 #[tokio::test]
 async fn a_plugin_loses_nothing_whatever_the_daemon_was_doing_when_it_died() {
-    for point in on_the_way_of_a_message() {
+    for point in on_the_way_from(Source::Plugin) {
         let lab = Lab::new().await;
         write(&lab);
         lab.shell.run_dying_at(&["channel", "list"], point).await;
@@ -276,7 +276,7 @@ async fn an_action_survives_the_death_of_the_daemon_that_was_deciding_on_it() {
 #[tokio::test]
 async fn a_plugin_loses_nothing_when_the_daemon_is_killed_at_any_moment() {
     let mut moments = Moments::seeded(0x5eed_0042);
-    for round in 0..rounds(10) {
+    for round in 0..rounds() {
         let after = moments.within_ms(1200);
         let lab = Lab::new().await;
         lab.start().await;
@@ -326,7 +326,7 @@ async fn a_plugin_gets_no_secret_of_the_daemons_and_may_complain_at_length() {
     assert_eq!((&env["OWN_TOKEN"], &env["SHARED_TOKEN"]), (&json!("of-its-own"), &json!("of-both")));
     assert!(!env["PATH"].is_null(), "{env}");
     assert!(env.get("TELEGRAM_BOT_TOKEN").is_none() && env.get("CODEX_BRIDGE_STATE_DIR").is_none(), "{env}");
-    log(&lab, "still there").await;
+    lab.shell.log_with("still there").await;
     lab.end().await;
 }
 
@@ -377,18 +377,15 @@ async fn a_plugin_shows_how_a_turn_stands_in_one_message() {
     until("the end of the progress", || told().iter().any(is_over).then_some(())).await;
     let shown: Vec<Value> = told().into_iter().filter(|call| call["params"]["kind"] == "progress").collect();
     assert_eq!(shown.len(), 1, "one message: {:#?}", told());
-    assert!(shown[0]["params"]["text"].as_str().unwrap().contains("sleep 6"), "{shown:#?}");
+    // On a busy machine the message is there before the command is.
+    let names_command =
+        |call: &Value| call["params"]["text"].as_str().is_some_and(|text| text.contains("sleep 6"));
+    assert!(told().iter().any(|call| !is_reply(call) && names_command(call)), "{:#?}", told());
     lab.end().await;
 }
 
 const READY: &str = "import json, os, sys, time\nfirst = json.loads(sys.stdin.readline())\n\
     print(json.dumps({'id': first['id'], 'result': {'name': 'x', 'capabilities': {}}}), flush=True)\n";
-
-pub async fn log(lab: &Lab, word: &str) -> String {
-    let file = lab.shell.home.dir().join("st/daemon.log");
-    until(&format!("{word:?} in the log"), || fs::read_to_string(&file).ok().filter(|log| log.contains(word)))
-        .await
-}
 
 #[tokio::test]
 async fn a_plugin_that_ends_is_begun_again() {
@@ -396,7 +393,7 @@ async fn a_plugin_that_ends_is_begun_again() {
     let (lab, _) = misbehaving(&format!("{READY}{count}")).await;
     let lives = lab.shell.home.dir().join("lives");
     until("three lives", || fs::read_to_string(&lives).ok().filter(|lives| lives.len() >= 3)).await;
-    let log = log(&lab, "exit status: 3").await;
+    let log = lab.shell.log_with("exit status: 3").await;
     assert!(log.contains("plugin: token ") && !log.contains("abcdefghijklmnop"), "{log}");
     lab.end().await;
 }
@@ -406,7 +403,7 @@ async fn a_plugin_whose_line_has_no_end_is_ended_with_all_that_it_started() {
     let flood =
         "os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '300')\nwhile True: sys.stdout.write('x' * 65536)\n";
     let (lab, _) = misbehaving(&format!("{READY}{flood}")).await;
-    log(&lab, "longer than").await;
+    lab.shell.log_with("longer than").await;
     // What it started is gone too: asserted at the end of the shell.
     lab.end().await;
 }
@@ -417,7 +414,7 @@ async fn a_program_that_is_not_there_stops_its_channel_and_says_so() {
     let lab = Lab { inbox: PathBuf::new(), outbox: PathBuf::new(), shell };
     lab.configure("[\"/nonexistent/plugin\"]", "");
     lab.start().await;
-    let log = log(&lab, "stopped").await;
+    let log = lab.shell.log_with("stopped").await;
     assert!(log.contains("/nonexistent/plugin cannot be run"), "{log}");
     lab.end().await;
 }

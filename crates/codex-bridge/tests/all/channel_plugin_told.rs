@@ -8,7 +8,7 @@ use scripted_model::Scenario;
 use serde_json::Value;
 use testkit::platform::telegram::server::Server;
 
-use crate::channel_plugin::{Lab, example, log, misbehaving_with};
+use crate::channel_plugin::{Lab, example, misbehaving_with};
 use crate::shell::{PATIENCE, until};
 
 /// Repeats the secrets that it finds in a file, in every way that it has.
@@ -31,7 +31,7 @@ async fn no_secret_that_a_plugin_repeats_is_in_the_log_or_in_what_is_told_of_it(
         "env = { OWN = \"planted-in-its-env\" }\n[channels.echo.config]\napi_key = \"planted-in-config\"\n",
     )
     .await;
-    log(&lab, "is served by").await;
+    lab.shell.log_with("is served by").await;
     // The token of another channel, which the daemon did not know when the plugin was begun.
     let server = Server::open(TOKEN).await;
     let mut run = lab.shell.command(&["channel", "run", "telegram", "--allow", "42"]);
@@ -42,7 +42,7 @@ async fn no_secret_that_a_plugin_repeats_is_in_the_log_or_in_what_is_told_of_it(
     fs::write(said.with_extension("part"), format!("planted-in-its-env, planted-in-config, {TOKEN}"))
         .unwrap();
     fs::rename(said.with_extension("part"), &said).unwrap();
-    let log = log(&lab, "all is said").await;
+    let log = lab.shell.log_with("all is said").await;
     assert!(log.contains("it said [redacted") && !log.contains("planted"), "{log}");
     lab.shell.run(&["channel", "pause", "echo"]).await.ok();
     let tested = lab.shell.run(&["channel", "test", "echo"]).await;

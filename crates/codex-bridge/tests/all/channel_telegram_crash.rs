@@ -9,7 +9,7 @@ use serde_json::Value;
 use testkit::platform::telegram::server::Server;
 
 use crate::channel_telegram::{ADA, BOB, Chat, MARK};
-use crate::dying::{Moments, OF_DECISIONS, on_the_way_of_a_message, rounds};
+use crate::dying::{Moments, OF_DECISIONS, Source, on_the_way_from, rounds};
 use crate::shell::PATIENCE;
 
 /// Two conversations, one of them with two messages.
@@ -46,7 +46,7 @@ async fn check(chat: Chat, what: &str) {
 
 #[tokio::test]
 async fn whatever_the_daemon_was_doing_with_a_message_when_it_died_it_is_answered() {
-    for point in on_the_way_of_a_message() {
+    for point in on_the_way_from(Source::Telegram) {
         let chat = Chat::new().await;
         write(&chat);
         chat.shell.run_dying_at(&["channel", "list"], point).await;
@@ -110,7 +110,7 @@ async fn a_tap_survives_the_death_of_the_daemon_that_was_deciding_on_it() {
 #[tokio::test]
 async fn a_daemon_that_is_killed_at_any_moment_loses_no_message() {
     let mut moments = Moments::seeded(0x5eed_0007);
-    for round in 0..rounds(10) {
+    for round in 0..rounds() {
         let after = moments.within_ms(1200);
         let chat = Chat::new().await;
         chat.start().await;

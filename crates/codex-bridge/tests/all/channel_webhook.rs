@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use testkit::platform::{Platform, webhook};
 
-use crate::dying::{Moments, on_the_way_of_a_message, rounds};
+use crate::dying::{Moments, Source, on_the_way_from, rounds};
 use crate::http_rig::{Answer, Port};
 use crate::shell::{PATIENCE, until};
 
@@ -213,7 +213,7 @@ async fn a_hook_never_decides_and_what_it_would_need_is_declined() {
 #[tokio::test]
 async fn what_was_accepted_is_worked_on_whenever_the_daemon_dies() {
     let mut moments = Moments::seeded(0x5eed_0099);
-    for round in 0..rounds(10) {
+    for round in 0..rounds() {
         let after = moments.within_ms(800);
         let (port, receiver) = with_hook().await;
         let body = json!({"text": "build [play] say Built.", "reply_to": "webhook:back"});
@@ -252,7 +252,7 @@ async fn post_until_taken(port: &Port, body: &Value) -> String {
 
 #[tokio::test]
 async fn wherever_the_daemon_dies_a_message_that_is_posted_until_it_is_taken_runs_once() {
-    for point in on_the_way_of_a_message() {
+    for point in on_the_way_from(Source::Webhook) {
         let (port, receiver) = configured().await;
         port.shell.run_dying_at(&["channel", "list"], point).await;
         let body = json!({"text": "build [play] say Built.", "reply_to": "webhook:back"});

@@ -9,7 +9,7 @@ use testkit::platform::Answer;
 use testkit::platform::molecule::{Bad, State};
 
 use crate::channel_rig::Channel;
-use crate::dying::{Moments, OF_DECISIONS, OF_DELIVERIES, OF_STEERS, on_the_way_of_a_message, rounds};
+use crate::dying::{Moments, OF_DECISIONS, OF_DELIVERIES, OF_STEERS, Source, on_the_way_from, rounds};
 use crate::shell::PATIENCE;
 
 /// Beside those of every message: points of the turn that it leads to.
@@ -67,7 +67,7 @@ async fn check(channel: Channel, seq: i64, what: &str) {
 // peer: CH10, CH11
 #[tokio::test]
 async fn whatever_was_being_done_with_a_message_when_the_daemon_died_it_is_answered_once() {
-    for point in on_the_way_of_a_message().into_iter().chain(OF_ITS_TURN) {
+    for point in on_the_way_from(Source::Molecule).into_iter().chain(OF_ITS_TURN) {
         let (channel, seq) = channel().await;
         channel.shell.run_dying_at(&START, point).await;
         channel.shell.until_dead_at(point).await;
@@ -78,7 +78,7 @@ async fn whatever_was_being_done_with_a_message_when_the_daemon_died_it_is_answe
 #[tokio::test]
 async fn a_daemon_killed_at_any_moment_loses_no_message_and_answers_none_twice() {
     let mut moments = Moments::seeded(0x2545_f491);
-    for round in 0..rounds(10) {
+    for round in 0..rounds() {
         // From the first poll to the mark it takes about a second.
         let after = moments.within_ms(1_200);
         let (channel, seq) = channel().await;

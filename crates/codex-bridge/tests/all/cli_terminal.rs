@@ -2,6 +2,7 @@
 
 use codex_bridge_core::id::short;
 use scripted_model::Scenario;
+use serde_json::json;
 
 use crate::shell::Shell;
 use crate::tmux::Tmux;
@@ -159,6 +160,43 @@ async fn a_question_of_the_model_is_answered_by_a_letter() {
     let answered = shell.model.requests();
     let outputs: Vec<String> = answered.iter().filter_map(|request| request.last_tool_output()).collect();
     assert!(outputs.iter().any(|output| output.contains("\"No\"")), "{outputs:?}");
+    drop(terminal);
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn a_form_of_an_mcp_server_is_filled_in_field_by_field() {
+    let shell = Shell::new().await;
+    let schema = json!({"type": "object", "required": ["colour"], "properties": {
+        "colour": {"type": "string", "enum": ["red", "green"], "enumNames": ["Red", "Green"]},
+        "count": {"type": "integer", "minimum": 1, "maximum": 5, "default": 2},
+    }});
+    shell.script_form("paint it", &schema);
+    let terminal = Tmux::new(&shell, 80, 50);
+    terminal.line("codex-bridge run 'paint it'; echo \"exit $?\"");
+    let asked = terminal.see_prompt().await;
+    for part in [
+        "? MCP server desk asks for input",
+        "Which colour?",
+        "1. colour (string, required, one of: red (Red) | green (Green))",
+        "b) green (Green)",
+        "a letter or a value; !decline declines, Ctrl-C leaves",
+    ] {
+        assert!(asked.contains(part), "{part:?} is missing on\n{asked}");
+    }
+    terminal.line("blue");
+    terminal.see("colour must be one of: red | green").await;
+    terminal.see_prompt().await;
+    terminal.line("b");
+    terminal.see("2. count (integer, at least 1, at most 5, default 2)").await;
+    terminal.see_prompt().await;
+    terminal.line("9");
+    terminal.see("count must be at most 5").await;
+    terminal.see_prompt().await;
+    terminal.line("");
+    let done = terminal.see("exit 0").await;
+    assert!(done.contains("→ answered") && done.contains("Painted."), "{done}");
+    assert!(shell.is_told("{\"colour\":\"green\",\"count\":2}"), "the default was taken");
     drop(terminal);
     shell.end().await;
 }

@@ -86,7 +86,7 @@ async fn many_first_commands_at_once_get_one_daemon() {
     let ps = || async { shell.run(&["--json", "ps"]).await.ok() };
     let all = tokio::join!(ps(), ps(), ps(), ps(), ps(), ps());
     assert_eq!(all.5.json(), json!([]));
-    let listening = fs::read_to_string(shell.home.dir().join("st/daemon.log")).unwrap();
+    let listening = shell.log_with("listens on").await;
     assert_eq!(listening.matches("listens on").count(), 1, "{listening}");
     shell.end().await;
 }

@@ -134,7 +134,7 @@ type Shown = Box<dyn Fn() -> Vec<String>>;
 
 /// Kills the daemon at seeded moments around the end of tasks, and looks at what people see in the end.
 async fn killed_at_any_moment(shell: Shell, target: &str, shown: Shown) {
-    let tries = rounds(10);
+    let tries = rounds();
     let mut moments = Moments::seeded(0x9e37_79b9);
     for round in 1..=tries {
         // A task takes about a tenth of a second; its notice is sent in the last of it.

@@ -103,8 +103,7 @@ async fn a_channel_that_the_daemon_cannot_serve_is_said_to_be_one_with_the_reaso
     assert_eq!(channels["verdict"], "warning", "{channels}");
     assert!(channels["message"].as_str().unwrap().contains("no workspace is registered"), "{channels}");
     let listed = shell.run(&["--json", "channel", "list"]).await.ok().json();
-    let log = std::fs::read_to_string(shell.home.dir().join("st/daemon.log")).unwrap();
-    assert!(log.contains("config.toml: [channels.ci.webhook] is an old spelling"), "{log}");
+    shell.log_with("config.toml: [channels.ci.webhook] is an old spelling").await;
     assert_eq!(listed[0]["standing"], "idle", "{listed}");
     assert!(listed[0]["about"].as_str().unwrap().contains("no workspace is registered"), "{listed}");
 

@@ -26,7 +26,7 @@ async fn every_failure_is_told_as_problem_json() {
     assert_eq!(start("{}".into()).send().await.problem(), problem(415, "wrong_media_type"));
     assert_eq!(json("{").send().await.problem(), problem(400, "bad_call"));
     assert_eq!(json("[\"x\"]").send().await.problem(), problem(400, "bad_call"));
-    assert_eq!(json("{}").send().await.problem(), problem(400, "bad_call"));
+    assert_eq!(json("{}").send().await.problem(), problem(422, "empty_prompt"));
     assert_eq!(json("{\"prompt\":\"x\",\"wish\":1}").send().await.problem(), problem(400, "bad_call"));
     let large = format!("{{\"prompt\":\"{}\"}}", "x".repeat(4 * 1024 * 1024));
     assert_eq!(json(&large).send().await.problem(), problem(413, "too_large"));

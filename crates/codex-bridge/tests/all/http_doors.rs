@@ -223,8 +223,9 @@ async fn an_operator_hands_over_work_that_only_an_approver_can_approve() {
     let taken = port.post(&decision, &accept).token(&person).send().await.ok().json();
     assert_eq!((&taken["outcome"], &taken["decided_by"]), (&json!("resolved"), &json!("token phone")));
     let no = json!({"decision": "decline", "digest": digest});
-    let late = port.post(&decision, &no).token(&person).send().await.ok().json();
-    assert_eq!((&late["outcome"], &late["decision"]), (&json!("already_resolved"), &json!("accept")));
+    let late = port.post(&decision, &no).token(&person).send().await;
+    assert_eq!(late.problem(), (409, "already_resolved".into()));
+    assert!(late.json()["detail"].as_str().unwrap().ends_with("accept, by token phone"), "{late:?}");
     let shown =
         port.get(&format!("/v1/tasks/{id}/requests/{request}")).token(&agent).send().await.ok().json();
     assert_eq!(

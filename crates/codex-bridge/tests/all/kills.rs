@@ -130,7 +130,7 @@ async fn a_daemon_killed_at_any_moment_loses_and_repeats_nothing() {
     let mut moments = Moments::seeded(0x9e37_79b9);
     // A task takes about a second from its start over its question to its end; kills fall everywhere in it.
     let mut moment = || moments.within_ms(900);
-    for round in 0..rounds(20) {
+    for round in 0..rounds() {
         let shell = shell().await;
         hand_over(&shell, None).await.ok();
         // Somebody sees the task through and answers what it asks, whatever happens to the daemon.

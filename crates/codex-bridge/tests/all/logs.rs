@@ -22,7 +22,7 @@ async fn the_log_is_json_if_wanted_and_says_which_task_turn_and_host() {
     configure(&shell, "format = \"json\"\nfilter = \"debug\"");
     let id = shell.start(&format!("say {TOKEN} [play] exec echo {TOKEN} => say Done with {TOKEN}.")).await;
     shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
-    let log = fs::read_to_string(shell.home.dir().join("st/daemon.log")).unwrap();
+    let log = shell.log_with("the turn ended").await;
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let said = |message: &str| {
         let found = lines.iter().find(|line| line["fields"]["message"] == message);

@@ -24,6 +24,7 @@ mod deliveries_crash;
 mod deliveries_tls;
 mod demo;
 mod doctor;
+mod doors_agree;
 mod dying;
 mod escalations;
 mod hermes_example;

@@ -71,6 +71,71 @@ async fn a_question_is_asked_by_elicitation_and_its_answer_reaches_the_model() {
     shell.end().await;
 }
 
+/// A form with a choice, limits and a default.
+fn paint_form() -> Value {
+    json!({"type": "object", "required": ["colour"], "properties": {
+        "colour": {"type": "string", "enum": ["red", "green"], "enumNames": ["Red", "Green"]},
+        "count": {"type": "integer", "minimum": 1, "maximum": 5, "default": 2},
+        "sure": {"type": "boolean"},
+    }})
+}
+
+#[tokio::test]
+async fn a_form_of_an_mcp_server_is_passed_on_by_elicitation() {
+    let shell = Shell::new().await;
+    shell.script_form("paint it", &paint_form());
+    let (mut mcp, id, form) = asking(&shell, json!({"prompt": "paint it"})).await;
+    assert_eq!(form["params"]["requestedSchema"], paint_form());
+    let message = form["params"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("MCP server desk asks for input") && message.contains("Which colour?"),
+        "{message}"
+    );
+    take_a_moment().await;
+    mcp.reply(&form, json!({"action": "accept", "content": {"colour": "green"}})).await;
+    assert_eq!(mcp.result(id).await["structuredContent"]["content"], "Painted.");
+    assert!(shell.is_told("{\"colour\":\"green\",\"count\":2}"), "the default was taken");
+    mcp.end().await;
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn a_form_of_an_mcp_server_is_answered_by_the_tool_of_a_client_that_cannot_ask() {
+    let shell = Shell::new().await;
+    shell.script_form("paint it", &paint_form());
+    let mut mcp = shell.mcp_with(&APPROVER, json!({})).await;
+    let call = json!({"prompt": "paint it", "approval_wait_s": 0, "client_request_id": "mine"});
+    let waiting = mcp.tool("codex", call.clone()).await["structuredContent"].clone();
+    let content = waiting["content"].as_str().unwrap();
+    for part in [
+        "colour (string, required, one of: red (Red) | green (Green))",
+        "count (integer, at least 1, at most 5, default 2)",
+        "FIELD=VALUE",
+        "\"answers\": {\"KEY\": \"ANSWER\"}",
+    ] {
+        assert!(content.contains(part), "{part:?} is missing in {content}");
+    }
+    let asked = &waiting["pendingRequests"][0];
+    let count = json!({"name": "count", "type": "integer", "required": false, "minimum": 1.0, "maximum": 5.0, "default": 2});
+    assert_eq!(asked["fields"][1], count);
+    let respond = |answers: Value| {
+        json!({
+            "action": "respond", "task_id": waiting["taskId"], "request_id": asked["request_id"],
+            "digest": asked["digest"], "answers": answers,
+        })
+    };
+    let refused = mcp.tool("codex_bridge", respond(json!({"colour": "green", "count": 9}))).await;
+    assert_eq!(refused["structuredContent"]["code"], "bad_answers", "{refused:#}");
+    assert!(refused.to_string().contains("count must be at most 5"), "{refused:#}");
+    let taken =
+        mcp.tool("codex_bridge", respond(json!({"colour": "green", "count": 3, "sure": false}))).await;
+    assert_eq!(taken["structuredContent"]["success"], true, "{taken:#}");
+    assert_eq!(mcp.tool("codex", call).await["structuredContent"]["content"], "Painted.");
+    assert!(shell.is_told("{\"colour\":\"green\",\"count\":3,\"sure\":false}"));
+    mcp.end().await;
+    shell.end().await;
+}
+
 #[tokio::test]
 async fn a_form_that_nobody_answered_decides_nothing() {
     let no_at_once = json!({"result": {"action": "decline"}});

@@ -235,8 +235,8 @@ async fn the_end_of_a_sub_agent_is_not_the_end_of_the_task() {
 #[tokio::test]
 async fn a_steer_that_another_turn_took_or_none_could_is_no_success() {
     let answers = [
-        (script::reply(json!({"turnId": "another"})), "wrong turn"),
-        (script::reply_error(-32600, "cannot steer a review turn"), "not steerable"),
+        (script::reply(json!({"turnId": "another"})), "another turn has started since"),
+        (script::reply_error(-32600, "cannot steer a review turn"), "this kind of turn cannot be steered"),
         (script::reply_error(-32600, "the moon is full"), "the moon is full"),
     ];
     for (answer, why) in answers {

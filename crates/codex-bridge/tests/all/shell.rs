@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use scripted_model::{CodexConfig, ScriptedModel};
-use serde_json::Value;
+use scripted_model::{CodexConfig, Scenario, ScriptedModel, ToolCall};
+use serde_json::{Value, json};
 use testkit::rig::{self, Home};
 
 /// Nothing here takes longer.
@@ -34,6 +34,13 @@ pub fn program() -> PathBuf {
 }
 
 impl Shell {
+    /// The daemon's log once it has this text. The daemon writes its log beside its work, so a line may come later.
+    pub async fn log_with(&self, text: &str) -> String {
+        let file = self.home.dir().join("st/daemon.log");
+        let read = || std::fs::read_to_string(&file).ok().filter(|log| log.contains(text));
+        until(&format!("{text:?} in the log"), read).await
+    }
+
     pub async fn new() -> Self {
         let model = ScriptedModel::start().await.unwrap();
         let config = CodexConfig::new(model.base_url()).feature("default_mode_request_user_input", true);
@@ -106,6 +113,25 @@ impl Shell {
         assert_eq!(task.code, 3, "{}{}", task.out, task.err);
         let request = task.json()["pending_requests"][0].clone();
         (id, request)
+    }
+
+    /// Lets a prompt ask the user by a form of an MCP server, whose name is `desk`.
+    pub fn script_form(&self, prompt: &str, schema: &Value) {
+        let program = testkit::bin("scripted-model");
+        let config = CodexConfig::new(self.model.base_url());
+        let config = config.mcp_server("desk", program.to_str().unwrap(), &["mcp-server"]);
+        self.home.write_config(&config.to_string());
+        let call = ToolCall::mcp("desk", "ask", json!({"text": "Which colour?", "schema": schema}));
+        self.model.script(prompt, Scenario::new().call(call).then_say("Painted."));
+    }
+
+    /// Whether the MCP server was told exactly this content of a form.
+    pub fn is_told(&self, content: &str) -> bool {
+        let told = |body: &str| {
+            let body = body.replace('\\', "");
+            body.contains("the user answered") && body.contains(&format!("\"content\":{content}"))
+        };
+        self.model.requests().iter().any(|request| told(&request.body.to_string()))
     }
 
     /// Ends the daemon and its hosts.

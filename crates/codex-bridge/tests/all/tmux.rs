@@ -87,7 +87,8 @@ impl Tmux {
     pub async fn see_prompt(&self) -> String {
         let screen = until("the prompt of a question", || {
             let screen = self.screen();
-            screen.lines().last().is_some_and(|line| line.trim_end() == ">").then_some(screen)
+            let is_prompt = |line: &str| line == ">" || line.ends_with(" >");
+            screen.lines().last().is_some_and(|line| is_prompt(line.trim_end())).then_some(screen)
         })
         .await;
         tokio::time::sleep(Duration::from_millis(300)).await;

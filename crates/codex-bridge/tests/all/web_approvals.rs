@@ -1,7 +1,7 @@
 //! Decisions on the page: with buttons, with forms, and by two people at once.
 
 use codex_bridge_core::id::short;
-use scripted_model::{CodexConfig, Question, Scenario, ToolCall};
+use scripted_model::{Question, Scenario, ToolCall};
 use serde_json::{Value, json};
 use testkit::browser::{Page, Width};
 
@@ -45,7 +45,7 @@ async fn of_two_who_answer_the_second_is_told_who_was_first() {
     let told = bert.text(".request").await;
     assert!(told.contains("declined by token anna"), "{told}");
     bert.evaluate(&late_yes(&form)).await;
-    bert.see("Your decision came too late: declined by token anna at").await;
+    bert.see("was already answered: decline, by token anna").await;
     bert.screenshot(&picture("approvals-late-desktop")).await;
     watcher.see("This request is closed: declined by token anna").await;
     watcher.reload().await;
@@ -87,12 +87,7 @@ async fn questions_are_answered_by_their_form() {
 
 /// A task whose MCP server asks by this form, and its card on the page.
 async fn form_of(site: &Site, page: &Page, schema: &Value) -> String {
-    let program = testkit::bin("scripted-model");
-    let config = CodexConfig::new(site.shell.model.base_url());
-    let config = config.mcp_server("desk", program.to_str().unwrap(), &["mcp-server"]);
-    site.shell.home.write_config(&config.to_string());
-    let call = ToolCall::mcp("desk", "ask", json!({"text": "Which colour?", "schema": schema}));
-    site.shell.model.script("paint it", Scenario::new().call(call).then_say("Painted."));
+    site.shell.script_form("paint it", schema);
     let id = site.shell.start("paint it").await;
     page.goto(&site.address("/approvals")).await;
     page.see("MCP server desk").await;
@@ -102,12 +97,6 @@ async fn form_of(site: &Site, page: &Page, schema: &Value) -> String {
     page.see("MCP server desk asks for input").await;
     page.see("Which colour?").await;
     id
-}
-
-/// Whether the MCP server was told exactly this form.
-fn is_told(site: &Site, form: &str) -> bool {
-    let told = |body: &str| body.contains("the user answered") && body.replace('\\', "").contains(form);
-    site.shell.model.requests().iter().any(|request| told(&request.body.to_string()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,7 +109,7 @@ async fn a_form_of_an_mcp_server_is_filled_in() {
     decide(&page, ".request button[value=form]").await;
     page.see("answered by token anna").await;
     site.shell.run(&["wait", &id]).await.ok();
-    assert!(is_told(&site, "\"content\":{\"answer\":\"green\"}"));
+    assert!(site.shell.is_told("{\"answer\":\"green\"}"));
     assert_content(&page, &site);
     site.end().await;
 }
@@ -162,7 +151,7 @@ async fn a_form_that_nobody_touched_says_its_defaults_and_nothing_else() {
     decide(&page, ".request button[value=form]").await;
     page.see("answered by token anna").await;
     site.shell.run(&["wait", &id]).await.ok();
-    assert!(is_told(&site, "\"content\":{\"colour\":\"green\",\"dry_run\":true}"), "no more and no less");
+    assert!(site.shell.is_told("{\"colour\":\"green\",\"dry_run\":true}"), "no more and no less");
     site.end().await;
 }
 
@@ -288,7 +277,7 @@ async fn who_answers_after_the_limit_is_told_that_it_was_a_no() {
     assert_eq!(page.evaluate("document.querySelectorAll('.request button').length").await, 0);
     page.screenshot(&picture("approvals-expired-desktop")).await;
     page.evaluate(&late_yes(&form)).await;
-    page.see("Your decision came too late: declined at").await;
+    page.see("expired before it was answered").await;
     site.shell.run(&["wait", &id]).await.ok();
     page.goto(&site.address(&format!("/tasks/{id}"))).await;
     page.see("nobody answered in time").await;

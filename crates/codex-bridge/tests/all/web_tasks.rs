@@ -118,7 +118,7 @@ async fn the_list_is_live_filtered_and_searched() {
         "[...document.querySelectorAll('.task .badge')].map(it => it.textContent).join() === 'completed,working'",
     )
     .await;
-    page.goto(&site.address("/tasks?state=done")).await;
+    page.goto(&site.address("/tasks?state=completed")).await;
     assert_eq!(page.evaluate("document.querySelectorAll('.task').length").await, 1);
     page.type_into(".search input[type=search]", "SLEE").await;
     page.click_through(".search button").await;

@@ -2,10 +2,8 @@
 
 use codex_wire::ThreadId;
 use codex_wire::escalation::Escalation;
-use codex_wire::item::Change;
 use codex_wire::request::{
-    CommandApproval, FileChangeApproval, LegacyCommandApproval, LegacyPatchApproval, PermissionsApproval,
-    Question, UserInputRequest,
+    CommandApproval, FileChangeApproval, PermissionsApproval, Question, UserInputRequest,
 };
 use redact::Redactor;
 use redact::approval::TextKind;
@@ -132,7 +130,10 @@ impl<'a> Draft<'a> {
             self.acted_on(Label::AlsoOpens, Some(&opens.join("\n")), TextKind::Excerpt);
         }
         let always = self.amendment(it);
-        let offers = self.lasting_offers(always);
+        let offers = bounds::verdicts(self.context.inspection.escalation, always);
+        if offers.contains(&Offer::AcceptForSession) {
+            self.own(Label::Session, bounds::session_command(&self.context));
+        }
         let is_escalated = self.context.inspection.escalation == Escalation::Asked;
         let title = match kind {
             Kind::CommandInput => "Let Codex type into a running command?",
@@ -143,15 +144,6 @@ impl<'a> Draft<'a> {
             _ => "Let Codex run a command?",
         };
         self.finish(kind, title, offers)
-    }
-
-    /// The possible answers to a command. Adds a detail about what an approval for the session covers.
-    fn lasting_offers(&mut self, always: Option<Offer>) -> Vec<Offer> {
-        let offers = bounds::verdicts(self.context.inspection.escalation, always);
-        if offers.contains(&Offer::AcceptForSession) {
-            self.own(Label::Session, bounds::session_command(&self.context));
-        }
-        offers
     }
 
     /// The offer to allow the command permanently, if Codex proposes it and the operator permits it.
@@ -165,37 +157,17 @@ impl<'a> Draft<'a> {
         Some(Offer::AcceptAlways { prefix })
     }
 
-    pub(super) fn legacy_command(mut self, it: &LegacyCommandApproval) -> Ask {
-        self.care = bounds::care_for_command(&self.context, Kind::Command, &mut self.cleaner);
-        self.acted_on(Label::Command, Some(&clean::shell_words(&it.command)), TextKind::Command);
-        self.directory(it.cwd.as_deref());
-        self.block(Label::Reason, it.reason.as_deref());
-        self.own(Label::Sandbox, bounds::sandbox(&self.context));
-        let offers = self.lasting_offers(None);
-        self.finish(Kind::Command, "Let Codex run a command?", offers)
-    }
-
-    pub(super) fn file_change(self, it: &FileChangeApproval) -> Ask {
-        let changes = self.context.patch.map(|patch| patch.changes.as_slice());
-        self.patch(changes, it.grant_root.as_deref(), it.reason.as_deref())
-    }
-
-    pub(super) fn legacy_patch(self, it: &LegacyPatchApproval) -> Ask {
-        let changes = it.changes();
-        self.patch(Some(&changes), it.grant_root.as_deref(), it.reason.as_deref())
-    }
-
-    fn patch(mut self, changes: Option<&[Change]>, grant_root: Option<&str>, reason: Option<&str>) -> Ask {
-        let changes = changes.unwrap_or_default();
+    pub(super) fn file_change(mut self, it: &FileChangeApproval) -> Ask {
+        let changes = self.context.patch.map(|patch| patch.changes.as_slice()).unwrap_or_default();
         self.care = bounds::care_for_patch(&self.context, &mut self.cleaner);
         let summary = changes::summary(changes, &mut self.cleaner);
         self.own(Label::Changes, summary);
         let changes = changes::shown(changes, &mut self.cleaner);
-        if let Some(root) = grant_root {
+        if let Some(root) = &it.grant_root {
             let root = self.cleaner.place(root);
             self.own(Label::Also, format!("grants write to {root} for this session"));
         }
-        self.block(Label::Reason, reason);
+        self.block(Label::Reason, it.reason.as_deref());
         let offers = bounds::verdicts(self.context.inspection.escalation, None);
         if offers.contains(&Offer::AcceptForSession) {
             let named =

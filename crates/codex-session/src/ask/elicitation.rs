@@ -5,7 +5,7 @@ use redact::approval::TextKind;
 use serde_json::Value;
 
 use super::draft::Draft;
-use super::{Ask, Kind, Label, Offer, bounds, field};
+use super::{Ask, Kind, Label, Offer, ShownField, bounds, field};
 
 impl Draft<'_> {
     pub(super) fn elicitation(mut self, it: &ElicitationRequest) -> Ask {
@@ -22,7 +22,7 @@ impl Draft<'_> {
         }
         let fields = it.requested_schema.as_ref().map(|schema| field::fields(schema, &mut self.cleaner));
         let fields = fields.unwrap_or_default();
-        let lines: Vec<String> = fields.iter().map(field::line).collect();
+        let lines: Vec<String> = fields.iter().map(ShownField::line).collect();
         if !lines.is_empty() {
             self.own(Label::Fields, lines.join("\n"));
         }

@@ -5,7 +5,7 @@
 
 use redact::approval::TextKind;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::clean::Cleaner;
 
@@ -126,6 +126,7 @@ fn field(name: &str, property: &Value, required: bool, cleaner: &mut Cleaner<'_>
         None if !choices.is_empty() && has_text_choices(property) => FieldKind::String,
         _ => FieldKind::Other,
     };
+    let kind = if is_sendable { kind } else { FieldKind::Other };
     let label = |(value, label): (String, Option<String>)| Choice {
         label: label.map(|label| cleaner.line(&label)).filter(|label| *label != value),
         value: cleaner.line(&value),
@@ -137,7 +138,7 @@ fn field(name: &str, property: &Value, required: bool, cleaner: &mut Cleaner<'_>
         name: shown_name,
         title,
         description,
-        kind: if is_sendable { kind } else { FieldKind::Other },
+        kind,
         required,
         default,
         choices,
@@ -197,33 +198,100 @@ fn shown_default(
     fits.then(|| default.clone())
 }
 
-/// A field in a line: `name (string, required, one of: a, b): what it is`.
-pub(super) fn line(field: &ShownField) -> String {
-    let mut facts = vec![field.kind.words().to_owned()];
-    facts.extend(field.required.then(|| "required".to_owned()));
-    facts.extend(field.format.clone());
-    if !field.choices.is_empty() {
-        let values: Vec<&str> = field.choices.iter().map(|choice| choice.value.as_str()).collect();
-        let many = if field.kind == FieldKind::Array { "any of" } else { "one of" };
-        facts.push(format!("{many}: {}", values.join(" | ")));
+/// The formats of MCP.
+const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
+
+impl ShownField {
+    /// The field in a line: `name (string, required, one of: a (A) | b, default "a"): title – what it means`.
+    pub fn line(&self) -> String {
+        let mut facts = vec![self.kind.words().to_owned()];
+        facts.extend(self.required.then(|| "required".to_owned()));
+        if !self.choices.is_empty() {
+            let choices: Vec<String> = self.choices.iter().map(Choice::words).collect();
+            let many = if self.kind == FieldKind::Array { "any of" } else { "one of" };
+            facts.push(format!("{many}: {}", choices.join(" | ")));
+        }
+        facts.extend(self.limits());
+        facts.extend(self.default.as_ref().map(|default| format!("default {default}")));
+        let meaning: Vec<&str> =
+            [&self.title, &self.description].into_iter().flatten().map(String::as_str).collect();
+        let meaning = if meaning.is_empty() { String::new() } else { format!(": {}", meaning.join(" – ")) };
+        format!("{} ({}){meaning}", self.name, facts.join(", "))
     }
-    facts.extend(field.minimum.map(|least| format!("at least {least}")));
-    facts.extend(field.maximum.map(|most| format!("at most {most}")));
-    let what = if field.kind == FieldKind::Array { "choices" } else { "characters" };
-    facts.extend(field.min_length.map(|least| format!("at least {least} {what}")));
-    facts.extend(field.max_length.map(|most| format!("at most {most} {what}")));
-    facts.extend(field.default.as_ref().map(|default| format!("default {default}")));
-    let meaning = field.description.as_ref().or(field.title.as_ref());
-    let meaning = meaning.map(|it| format!(": {it}")).unwrap_or_default();
-    format!("{} ({}){meaning}", field.name, facts.join(", "))
+
+    /// The format and the bounds, in words.
+    pub fn limits(&self) -> Vec<String> {
+        let mut limits: Vec<String> = self.format.iter().cloned().collect();
+        limits.extend(self.minimum.map(|least| format!("at least {least}")));
+        limits.extend(self.maximum.map(|most| format!("at most {most}")));
+        let what = if self.kind == FieldKind::Array { "choices" } else { "characters" };
+        limits.extend(self.min_length.map(|least| format!("at least {least} {what}")));
+        limits.extend(self.max_length.map(|most| format!("at most {most} {what}")));
+        limits
+    }
+
+    /// The field as a property of a form of MCP. `None` if MCP has no such fields.
+    pub fn schema(&self) -> Option<Value> {
+        let values = || -> Value { self.choices.iter().map(|choice| choice.value.clone()).collect() };
+        let labels = || self.choices.iter().map(Choice::shown);
+        let has_labels = self.choices.iter().any(|choice| choice.label.is_some());
+        let mut rules = match self.kind {
+            FieldKind::String if self.choices.is_empty() => {
+                let format = self.format.as_deref().filter(|format| FORMATS.contains(format));
+                json!({"type": "string", "minLength": self.min_length, "maxLength": self.max_length, "format": format})
+            }
+            FieldKind::String => {
+                json!({"type": "string", "enum": values(), "enumNames": has_labels.then(|| labels().collect::<Value>())})
+            }
+            FieldKind::Number | FieldKind::Integer if self.choices.is_empty() => {
+                json!({"type": self.kind.words(), "minimum": self.minimum.map(number), "maximum": self.maximum.map(number)})
+            }
+            FieldKind::Boolean => json!({"type": "boolean"}),
+            FieldKind::Array => {
+                let titled = |choice: &Choice| json!({"const": choice.value, "title": choice.shown()});
+                let items = if has_labels {
+                    json!({"anyOf": self.choices.iter().map(titled).collect::<Value>()})
+                } else {
+                    json!({"type": "string", "enum": values()})
+                };
+                json!({"type": "array", "items": items, "minItems": self.min_length, "maxItems": self.max_length})
+            }
+            FieldKind::Number | FieldKind::Integer | FieldKind::Other => return None,
+        };
+        rules["title"] = json!(self.title);
+        rules["description"] = json!(self.description);
+        rules["default"] = match &self.default {
+            Some(default) if default.is_number() => json!(default.as_f64().map(number)),
+            default => json!(default),
+        };
+        if let Some(rules) = rules.as_object_mut() {
+            rules.retain(|_, rule| !rule.is_null());
+        }
+        Some(rules)
+    }
+}
+
+/// A number that is whole is written without a fraction: MCP takes no `1.0` for an integer.
+fn number(number: f64) -> Value {
+    serde_json::from_str(&number.to_string()).unwrap_or_default()
+}
+
+impl Choice {
+    /// What people read.
+    pub fn shown(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.value)
+    }
+
+    /// What is sent, and what people read if it is something else.
+    pub fn words(&self) -> String {
+        self.label.as_ref().map_or_else(|| self.value.clone(), |label| format!("{} ({label})", self.value))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use redact::Redactor;
-    use serde_json::json;
-
     use super::*;
+    use redact::Redactor;
 
     fn read(properties: &Value) -> Vec<ShownField> {
         let redactor = Redactor::default();
@@ -238,7 +306,7 @@ mod tests {
             "must": {"type": "integer", "minimum": 1, "maximum": 5, "description": "How many"},
             "mail": {"type": "string", "format": "email", "maxLength": 40},
         }));
-        let lines: Vec<String> = read.iter().map(line).collect();
+        let lines: Vec<String> = read.iter().map(ShownField::line).collect();
         assert_eq!(
             lines,
             [
@@ -249,6 +317,39 @@ mod tests {
         );
         assert_eq!(read[0].default, Some(json!(true)));
         assert_eq!((read[2].minimum, read[2].maximum, read[2].required), (Some(1.0), Some(5.0), true));
+    }
+
+    #[test]
+    fn a_field_is_passed_on_as_it_came() {
+        for property in [
+            json!({"type": "boolean", "default": true, "title": "Dry run", "description": "Change nothing"}),
+            json!({"type": "integer", "minimum": 1, "maximum": 5, "default": 2}),
+            json!({"type": "number", "minimum": 0.5}),
+            json!({"type": "string", "format": "email", "minLength": 3, "maxLength": 40}),
+            json!({"type": "string", "enum": ["a", "b"], "default": "b"}),
+            json!({"type": "string", "enum": ["a", "b"], "enumNames": ["A", "b"]}),
+            json!({"type": "array", "items": {"type": "string", "enum": ["a"]}, "minItems": 1, "default": ["a"]}),
+            json!({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}, "maxItems": 1}),
+        ] {
+            assert_eq!(read(&json!({ "it": property }))[0].schema(), Some(property));
+        }
+        for property in [json!({"type": "object"}), json!({"type": "integer", "enum": [1, 2]})] {
+            assert_eq!(
+                read(&json!({ "it": property }))[0].schema(),
+                None,
+                "MCP has no such field: {property}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_title_the_meaning_and_the_labels() {
+        let colour = json!({
+            "type": "string", "title": "Colour", "description": "Of the door", "default": "red",
+            "oneOf": [{"const": "red", "title": "Signal red"}, {"const": "blue", "title": "blue"}],
+        });
+        let line = "it (string, one of: red (Signal red) | blue, default \"red\"): Colour – Of the door";
+        assert_eq!(read(&json!({ "it": colour }))[0].line(), line);
     }
 
     #[test]
@@ -273,10 +374,10 @@ mod tests {
             assert_eq!(read[0].kind, kind);
         }
         let numbers = read(&json!({"it": {"type": "integer", "enum": [1, 2]}}));
-        assert_eq!(line(&numbers[0]), "it (integer, one of: 1 | 2)");
+        assert_eq!(numbers[0].line(), "it (integer, one of: 1 | 2)");
         assert_eq!(read(&json!({"it": {"enum": ["a"]}}))[0].kind, FieldKind::String);
         let read = read(&json!({"it": {"type": "array", "items": {"type": "string", "enum": ["a"]}}}));
-        assert_eq!(line(&read[0]), "it (array, any of: a)");
+        assert_eq!(read[0].line(), "it (array, any of: a)");
     }
 
     #[test]
@@ -288,7 +389,8 @@ mod tests {
         ] {
             assert_eq!(read(&json!({ "it": property }))[0].kind, FieldKind::Other, "{property}");
         }
-        assert_eq!(read(&json!({"n\u{202e}ame": {"type": "string"}}))[0].kind, FieldKind::Other);
+        let renamed = &read(&json!({"n\u{202e}ame": {"type": "string", "default": "x"}}))[0];
+        assert_eq!((renamed.kind, &renamed.default), (FieldKind::Other, &None), "its default is not sent");
     }
 
     #[test]

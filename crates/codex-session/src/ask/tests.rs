@@ -565,52 +565,8 @@ fn a_tool_of_an_mcp_server_is_shown_with_its_arguments() {
 }
 
 #[test]
-fn the_two_legacy_requests_are_shown_like_their_successors() {
-    let command = ask(
-        method::LEGACY_COMMAND,
-        json!({"conversationId": "thread-1", "callId": "c", "command": ["bash", "-lc", "echo it's"], "cwd": "/ws",
-               "reason": null, "parsedCmd": []}),
-    );
-    assert_snapshot!(command.text(), @r"
-    Let Codex run a command?
-    Command: bash -lc 'echo it'\''s'
-    Directory: /ws
-    Sandbox: read-only: the command runs in it. No command of a task ever runs without a sandbox.
-    Session: approving for this session also approves the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
-    Answers: accept, accept for this session, decline, cancel the turn
-    ");
-    let patch = ask(
-        method::LEGACY_PATCH,
-        json!({"conversationId": "thread-1", "callId": "c", "reason": null, "grantRoot": null, "fileChanges": {
-            "a.txt": {"type": "add", "content": "CONTENT"},
-            "b.txt": {"type": "update", "unified_diff": "CONTENT", "move_path": "c.txt"},
-        }}),
-    );
-    assert_snapshot!(patch.text(), @r"
-    Let Codex change files?
-    Changes: 1 add, 1 update: a.txt, b.txt → c.txt
-    Session: approving for this session also approves further changes of these files in this task, without asking: a.txt, b.txt, c.txt
-      --- /dev/null
-      +++ a.txt
-      @@ -0,0 +1,1 @@
-      +CONTENT
-      \ No newline at end of file
-      --- b.txt
-      +++ c.txt
-      CONTENT
-    Answers: accept, accept for this session, decline, cancel the turn
-    ");
-}
-
-#[test]
 fn what_is_no_persons_business_is_not_asked() {
-    for method in [
-        method::TOOL_CALL,
-        method::REFRESH_TOKENS,
-        method::ATTESTATION,
-        method::CURRENT_TIME,
-        "hologram/requestApproval",
-    ] {
+    for method in [method::TOOL_CALL, method::CURRENT_TIME, "hologram/requestApproval"] {
         let request = ServerRequest::parse(method, json!({"threadId": "thread-1"}));
         assert_eq!(Ask::new(&request, &CONTEXT, &Redactor::default()), None, "{method}");
     }

@@ -1,4 +1,3 @@
-use codex_wire::event::Event;
 use codex_wire::item::Item;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -9,10 +8,11 @@ fn item(raw: Value) -> Item {
     Item::from_value(raw)
 }
 
-/// The event that codex would send under a method.
-fn event(method: &str, params: &Value) -> Event {
-    let params = serde_json::value::to_raw_value(params).unwrap();
-    Event::parse(method, Some(&params))
+/// The messages that a completed item adds.
+fn added(projector: &mut Projector, item: &Item) -> Vec<Message> {
+    let before = projector.projection.messages.len();
+    projector.complete(item);
+    projector.projection.messages[before..].to_vec()
 }
 
 /// All messages of some items, as JSON.
@@ -54,55 +54,11 @@ fn reasoning(id: &str, summary: &[&str], content: &[&str]) -> Value {
     json!({"type": "reasoning", "id": id, "summary": summary, "content": content})
 }
 
-// peer: P1
-#[test]
-fn deltas_give_no_message_no_iteration_and_no_text() {
-    let mut projector = Projector::new("turn-1");
-    for method in
-        ["item/commandExecution/outputDelta", "item/agentMessage/delta", "item/reasoning/summaryTextDelta"]
-    {
-        let delta = event(method, &json!({"threadId": "t", "turnId": "u", "itemId": "i", "delta": "piece"}));
-        assert!(matches!(delta, Event::Delta(_)), "{method} is not read as a delta");
-        assert_eq!(projector.observe(&delta), Projected::default());
-    }
-    assert_eq!(projector.finish(), Projection::default());
-}
-
-// peer: P2
-#[test]
-fn turn_and_thread_events_give_nothing() {
-    let turn = json!({"threadId": "t", "turn": {
-        "id": "u", "status": "completed", "items": [agent_message("m1", "said before", None)],
-    }});
-    let events = [
-        event("turn/started", &turn),
-        event("turn/completed", &turn),
-        event("thread/started", &json!({"thread": {"id": "t"}})),
-    ];
-    let mut projector = Projector::new("turn-1");
-    for event in &events {
-        assert_ne!(*event, Event::Other);
-        assert_eq!(projector.observe(event), Projected::default());
-    }
-    assert_eq!(projector.finish(), Projection::default());
-}
-
-// peer: P3
-#[test]
-fn an_unknown_method_gives_nothing() {
-    let unknown = event("item/hologram/projected", &json!({"item": captured_command()}));
-    let mut projector = Projector::new("turn-1");
-    assert_eq!(projector.observe(&unknown), Projected::default());
-    assert_eq!(projector.finish(), Projection::default());
-}
-
 // peer: P4, P5, P6
 #[test]
 fn a_captured_command_gives_a_tool_call_and_its_result() {
     let mut projector = Projector::new("turn-1");
-    let completed =
-        event("item/completed", &json!({"threadId": "t", "turnId": "u", "item": captured_command()}));
-    assert!(projector.observe(&completed).is_tool_iteration);
+    assert!(projector.complete(&item(captured_command())), "a tool call");
     let projection = projector.finish();
     let messages = serde_json::to_value(&projection.messages).unwrap();
     let arguments = r#"{"command":"/bin/bash -lc 'touch made_accept.txt && echo done-accept'","cwd":"/ws"}"#;
@@ -148,8 +104,8 @@ fn an_item_projected_twice_keeps_its_call_id() {
 fn a_repeated_completion_adds_nothing() {
     let mut projector = Projector::new("turn-1");
     for raw in [captured_command(), agent_message("m1", "done", None)] {
-        assert!(!projector.complete(&item(raw.clone())).messages.is_empty());
-        assert_eq!(projector.complete(&item(raw)), Projected::default());
+        assert!(!added(&mut projector, &item(raw.clone())).is_empty());
+        assert_eq!(added(&mut projector, &item(raw)), []);
     }
     let projection = projector.finish();
     assert_eq!((projection.messages.len(), projection.tool_iterations), (3, 1));
@@ -160,10 +116,9 @@ fn a_repeated_completion_adds_nothing() {
 fn an_agent_message_is_an_assistant_message_and_the_final_text() {
     let mut projector = Projector::new("turn-1");
     let message = item(agent_message("m1", "Hello there.", None));
-    let projected = projector.complete(&message);
-    assert_eq!(projected.final_text, Some("Hello there."));
-    assert!(!projected.is_tool_iteration);
-    let messages = serde_json::to_value(projected.messages).unwrap();
+    assert!(!projector.complete(&message), "no tool call");
+    assert_eq!(projector.final_text(), Some("Hello there."));
+    let messages = serde_json::to_value(projector.finish().messages).unwrap();
     assert_eq!(messages, json!([{"role": "assistant", "content": "Hello there."}]));
 }
 
@@ -338,11 +293,7 @@ fn a_user_message_keeps_its_text_parts_only() {
 fn an_item_that_is_no_message_is_kept_typed_and_never_becomes_prose() {
     let raw = json!({"type": "hologram", "id": "h1", "beam": {"colour": "red"}});
     let mut projector = Projector::new("turn-1");
-    let hologram = item(raw.clone());
-    let projected = projector.complete(&hologram);
-    assert!(projected.messages.is_empty() && !projected.is_tool_iteration);
-    assert_eq!(projected.opaque.map(|it| it.type_name.as_str()), Some("hologram"));
-
+    assert!(!projector.complete(&item(raw.clone())), "no tool call");
     projector.complete(&item(json!({"type": "plan", "id": "p1", "text": "1. look"})));
     projector.complete(&item(json!({"type": "webSearch", "id": "w1", "query": "rust"})));
     let projection = projector.finish();
@@ -444,19 +395,19 @@ fn the_echo_of_what_we_submitted_is_not_a_second_user_message() {
     let mut projector = Projector::new("turn-1");
     projector.submitted(Echo { client_id: Some("ours-1".to_owned()), text: "fix it".to_owned() });
     projector.submitted(Echo { client_id: None, text: "and test it".to_owned() });
-    assert!(projector.complete(&user_message("u1", Some("ours-1"), "fix it")).messages.is_empty());
-    assert!(projector.complete(&user_message("u2", None, "and test it\n")).messages.is_empty());
+    assert_eq!(added(&mut projector, &user_message("u1", Some("ours-1"), "fix it")), []);
+    assert_eq!(added(&mut projector, &user_message("u2", None, "and test it\n")), []);
     let steer = user_message("u3", Some("theirs"), "fix it");
-    assert_eq!(projector.complete(&steer).messages, [Message::User { content: "fix it".to_owned() }]);
+    assert_eq!(added(&mut projector, &steer), [Message::User { content: "fix it".to_owned() }]);
     let repeat = user_message("u4", None, "and test it");
-    assert_eq!(projector.complete(&repeat).messages.len(), 1, "said again by someone else");
+    assert_eq!(added(&mut projector, &repeat).len(), 1, "said again by someone else");
 }
 
 #[test]
 fn a_server_that_does_not_show_client_ids_is_known_by_the_text() {
     let mut projector = Projector::new("turn-1");
     projector.submitted(Echo { client_id: Some("ours-1".to_owned()), text: "fix it".to_owned() });
-    assert!(projector.complete(&user_message("u1", None, "fix it")).messages.is_empty());
+    assert_eq!(added(&mut projector, &user_message("u1", None, "fix it")), []);
 }
 
 #[test]
@@ -493,7 +444,7 @@ fn side_effects_are_told_in_one_line_each() {
         projector.complete(&item(raw));
     }
     assert_eq!(
-        projector.finish().side_effects(),
+        projector.finish().side_effects,
         [
             "ran: touch x (exit 0)",
             "changed: a.txt (add)",

@@ -184,8 +184,6 @@ impl Actor {
             let approver = approver?;
             Some(match request {
                 ServerRequest::ToolCall(call) => approver.call_tool(call).await,
-                ServerRequest::RefreshTokens(refresh) => approver.refresh_tokens(refresh).await,
-                ServerRequest::Attestation => approver.attest().await,
                 request => Answer::fail_closed(&request),
             })
         };

@@ -73,7 +73,7 @@ async fn find_out(
     (rollout, reach): (Rollout, Reach),
     has_sandbox: bool,
 ) -> Inspection {
-    let is_of_files = matches!(request, ServerRequest::FileChange(_) | ServerRequest::LegacyPatch(_));
+    let is_of_files = matches!(request, ServerRequest::FileChange(_));
     let look = move || Inspection::of_request(&request, patch.as_deref(), &dirs);
     // For a patch, links on the disk are followed.
     let source = if is_of_files { blocking(look).await } else { Some(look()) };

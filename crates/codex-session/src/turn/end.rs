@@ -110,11 +110,7 @@ impl Turn {
         effects.push(Effect::End(Box::new(TurnResult {
             outcome: ending.outcome,
             interrupted: ending.outcome == TurnOutcome::Interrupted,
-            side_effects: if ending.outcome_unknown {
-                projection.side_effects().to_vec()
-            } else {
-                Vec::new()
-            },
+            side_effects: if ending.outcome_unknown { projection.side_effects } else { Vec::new() },
             final_text: projection.final_text.unwrap_or_default(),
             projected_messages: projection.messages,
             other_items: projection.opaque,

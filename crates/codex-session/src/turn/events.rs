@@ -109,8 +109,7 @@ impl Turn {
 
     fn complete_item(&mut self, item: &Item, now: Millis) {
         self.requests.forget_patch(&self.thread_id, item);
-        let projected = self.projector.complete(item);
-        if projected.is_tool_iteration {
+        if self.projector.complete(item) {
             self.tool_result_at = Some(now);
         }
         if let Item::AgentMessage(message) = item

@@ -85,7 +85,7 @@ fn any_request() -> impl Strategy<Value = ServerRequest> {
         ServerRequest::Command(CommandApproval::default()),
         ServerRequest::FileChange(FileChangeApproval::default()),
         ServerRequest::ToolCall(DynamicToolCall::default()),
-        ServerRequest::Attestation,
+        ServerRequest::CurrentTime,
         ServerRequest::Unknown { method: "do/magic".to_owned(), params: serde_json::Value::Null },
     ])
 }

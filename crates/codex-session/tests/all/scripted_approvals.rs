@@ -36,7 +36,6 @@ impl Case {
 fn cases(id: &Value) -> Vec<Case> {
     let id = || id.clone();
     let decision = |name: &str| json!({ "decision": name });
-    let denied = json!({"decision": {"denied": {"rejection": "declined by the user"}}});
     let declined = json!({"action": "decline", "content": null, "_meta": null});
     let accepted = json!({"action": "accept", "content": null, "_meta": null});
     let granted = json!({
@@ -69,8 +68,6 @@ fn cases(id: &Value) -> Vec<Case> {
             declined,
             json!({"action": "accept", "content": null, "_meta": {"persist": "session"}}),
         ),
-        Case::new(script::legacy_command_request(id(), "make"), denied.clone(), decision("approved")),
-        Case::new(script::legacy_patch_request(id(), "a.txt"), denied, decision("approved_for_session")),
         Case::new(script::tool_call(id(), "dice", json!({})), no_tool, rolled),
     ]
 }

@@ -1,8 +1,7 @@
 use super::*;
 use crate::request::{
     CommandApproval, DynamicToolCall, ElicitationRequest, FileChangeApproval, FileSystemPermissions,
-    LegacyCommandApproval, LegacyPatchApproval, NetworkPermissions, PermissionsApproval, TokenRefresh,
-    UserInputRequest,
+    NetworkPermissions, PermissionsApproval, UserInputRequest,
 };
 
 #[track_caller]
@@ -66,22 +65,9 @@ fn elicitations_are_answered_with_all_three_members() {
 }
 
 #[test]
-fn tools_tokens_attestations_and_the_time_have_their_shapes() {
+fn a_tool_call_has_its_shape() {
     let tool = Answer::ToolCall { text: "42".into(), success: true };
     check(tool, json!({"contentItems": [{"type": "inputText", "text": "42"}], "success": true}));
-    let tokens =
-        Answer::Tokens { access_token: "a".into(), account_id: "b".into(), plan: Some("pro".into()) };
-    check(tokens, json!({"accessToken": "a", "chatgptAccountId": "b", "chatgptPlanType": "pro"}));
-    check(Answer::Attestation { token: "v1.x".into() }, json!({"token": "v1.x"}));
-}
-
-#[test]
-fn the_legacy_approvals_have_words_of_their_own() {
-    check(Answer::Legacy(Verdict::Accept), json!({"decision": "approved"}));
-    check(Answer::Legacy(Verdict::AcceptForSession), json!({"decision": "approved_for_session"}));
-    check(Answer::Legacy(Verdict::Cancel), json!({"decision": "abort"}));
-    let declined = Answer::Legacy(Verdict::Decline).into_reply().unwrap();
-    assert!(declined["decision"]["denied"].is_object(), "{declined}");
 }
 
 #[test]
@@ -107,22 +93,11 @@ fn when_nobody_can_decide_the_answer_is_no() {
     ] {
         assert_eq!(Answer::fail_closed(&request).into_reply(), Ok(expected), "{request:?}");
     }
-    for request in [
-        ServerRequest::LegacyCommand(LegacyCommandApproval::default()),
-        ServerRequest::LegacyPatch(LegacyPatchApproval::default()),
-    ] {
-        assert_eq!(Answer::fail_closed(&request), Answer::Legacy(Verdict::Decline));
-    }
     let call = DynamicToolCall { tool: "lookup".into(), ..Default::default() };
     let reply = Answer::fail_closed(&ServerRequest::ToolCall(call)).into_reply().unwrap();
     assert_eq!(reply["success"], false);
-    for request in [
-        ServerRequest::RefreshTokens(TokenRefresh::default()),
-        ServerRequest::Attestation,
-        ServerRequest::Unknown { method: "m".into(), params: Value::Null },
-    ] {
-        assert_eq!(Answer::fail_closed(&request).into_reply().unwrap_err().code, METHOD_NOT_FOUND);
-    }
+    let unknown = ServerRequest::Unknown { method: "m".into(), params: Value::Null };
+    assert_eq!(Answer::fail_closed(&unknown).into_reply().unwrap_err().code, METHOD_NOT_FOUND);
     // An error would fail the turn.
     let reply = Answer::fail_closed(&ServerRequest::CurrentTime).into_reply().unwrap();
     assert!(reply["currentTimeAt"].as_i64().unwrap() > 1_700_000_000);

@@ -3,7 +3,7 @@ use super::*;
 fn confinement() -> Confinement {
     Confinement {
         cwd: "/srv/repo".to_owned(),
-        access: Access::Workspace,
+        sandbox: Sandbox::WorkspaceWrite,
         network: false,
         writable_roots: BTreeSet::new(),
         denied: ["/srv/state".to_owned(), "/srv/codex".to_owned()].into(),
@@ -81,7 +81,7 @@ fn a_trusted_directory_keeps_what_it_brings_and_is_bounded_all_the_same() {
 
 #[test]
 fn without_a_sandbox_there_is_no_profile() {
-    let open = Confinement { access: Access::Everything, ..confinement() };
+    let open = Confinement { sandbox: Sandbox::DangerFullAccess, ..confinement() };
     let sent = sent(&open, &json!({}));
     assert_eq!((&sent["sandbox"], sent.get("permissions")), (&json!("danger-full-access"), None));
     assert_eq!(sent["config"].get("default_permissions"), None);
@@ -94,7 +94,7 @@ fn the_name_of_a_profile_follows_from_what_it_says() {
     let id = confinement().profile_id();
     assert_eq!(id, confinement().profile_id());
     let others = [
-        Confinement { access: Access::Read, ..confinement() },
+        Confinement { sandbox: Sandbox::ReadOnly, ..confinement() },
         Confinement { network: true, ..confinement() },
         Confinement { denied: ["/srv/state".to_owned()].into(), ..confinement() },
         Confinement { writable_roots: ["/srv/more".to_owned()].into(), ..confinement() },

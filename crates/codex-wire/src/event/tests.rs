@@ -5,10 +5,7 @@ use crate::thread::TurnStatus;
 
 fn parse(method: &str, params: &Value) -> Event {
     let line = json!({"method": method, "params": params, "emittedAtMs": 1}).to_string();
-    let event = Event::parse_line(method, line.as_bytes());
-    let params = serde_json::value::to_raw_value(params).unwrap();
-    assert_eq!(event, Event::parse(method, Some(&params)));
-    event
+    Event::parse(method, line.as_bytes())
 }
 
 // By value: what is expected is put together where it is handed over.
@@ -95,7 +92,7 @@ fn threads_and_their_states_are_read() {
     assert_eq!((thread.any_id(), thread.parent_thread_id.as_deref()), (Some("t".into()), Some("p")));
     let params = json!({"threadId": "t", "status": {"type": "active", "activeFlags": ["waitingOnApproval"]}});
     let Event::ThreadStatus(status) = parse("thread/status/changed", &params) else { panic!("not read") };
-    assert_eq!((status.kind.as_str(), status.active_flags), ("active", vec!["waitingOnApproval".to_owned()]));
+    assert_eq!(status.kind, "active");
 }
 
 #[test]
@@ -171,9 +168,8 @@ fn parameters_that_cannot_be_read_are_other() {
         for params in [json!(null), json!([]), json!("x"), json!(5), json!({})] {
             assert_eq!(parse(method, &params), Event::Other, "{method} {params}");
         }
-        assert_eq!(Event::parse(method, None), Event::Other);
         for line in [&b"{}"[..], b"", b"\xff", b"{\"params\":"] {
-            assert_eq!(Event::parse_line(method, line), Event::Other);
+            assert_eq!(Event::parse(method, line), Event::Other);
         }
     }
     check("turn/completed", json!({"turn": {"id": 5}}), Event::Other);

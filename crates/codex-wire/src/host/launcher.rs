@@ -32,6 +32,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::keeper::QUICK_END_IN_ALL;
 use super::placement::Identity;
+use super::pool::Change;
 use super::record::{Exit, Record};
 use super::{Error, Host, Reach, Stop, io_error};
 use crate::Epoch;
@@ -185,14 +186,6 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_MAX_BYTES && name.chars().all(is_plain)
 }
 
-/// A checked [`Report`].
-#[derive(Debug, Default)]
-pub(crate) struct Findings {
-    pub(crate) hosts: Vec<Host>,
-    pub(crate) died: Vec<(Record, Option<Exit>)>,
-    pub(crate) failed: Vec<Error>,
-}
-
 /// The daemon's client of a launcher. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
@@ -249,7 +242,7 @@ impl Client {
     /// The living hosts.
     pub async fn hosts(&self) -> Result<Vec<Host>, Error> {
         let root = self.about().await?.hosts_dir;
-        Ok(self.list(&root).await?.hosts)
+        self.list(&root).await
     }
 
     /// Reads the configuration and the login of a home.
@@ -264,13 +257,13 @@ impl Client {
         self.call(&call, ANSWER_LIMIT).await
     }
 
-    pub(crate) async fn list(&self, root: &Path) -> Result<Findings, Error> {
+    pub(crate) async fn list(&self, root: &Path) -> Result<Vec<Host>, Error> {
         let report = self.call(&Call::List, ANSWER_LIMIT).await?;
-        Ok(self.found(root, report))
+        Ok(self.found(root, report).0)
     }
 
     /// Has dead hosts cleaned up, and returns the living ones.
-    pub(crate) async fn take_over(&self, root: &Path) -> Result<Findings, Error> {
+    pub(crate) async fn take_over(&self, root: &Path) -> Result<(Vec<Host>, Vec<Change>), Error> {
         let report = self.call(&Call::TakeOver, LAUNCH_LIMIT).await?;
         Ok(self.found(root, report))
     }
@@ -347,10 +340,10 @@ impl Client {
     }
 
     /// Has all remaining processes of a host ended and its directory removed.
-    pub(crate) async fn clear(&self, host: &Host) -> Result<Findings, Error> {
+    pub(crate) async fn clear(&self, host: &Host) -> Result<Vec<Change>, Error> {
         let limit = QUICK_END_IN_ALL + SWEEP_LIMIT;
         let report = self.about_host(host, |host| Call::Clear { host }, limit).await?;
-        Ok(self.found(host.dir().parent().unwrap_or(host.dir()), report))
+        Ok(self.found(host.dir().parent().unwrap_or(host.dir()), report).1)
     }
 
     async fn about_host<T: DeserializeOwned>(
@@ -370,13 +363,14 @@ impl Client {
         Host { dir: dir.to_owned(), record: Arc::new(record), reach: Reach::Launcher(self.clone()) }
     }
 
-    fn found(&self, root: &Path, report: Report) -> Findings {
+    fn found(&self, root: &Path, report: Report) -> (Vec<Host>, Vec<Change>) {
         let hosts = report.hosts.into_iter().filter(|listed| is_name(&listed.name)).take(MOST_HOSTS);
-        Findings {
-            hosts: hosts.map(|listed| self.host(&root.join(&listed.name), listed.record)).collect(),
-            died: report.died.into_iter().map(|died| (died.record, died.exit.map(plain))).collect(),
-            failed: report.failed.iter().map(|message| Error::Launcher { message: shown(message) }).collect(),
-        }
+        let hosts = hosts.map(|listed| self.host(&root.join(&listed.name), listed.record)).collect();
+        let died = report.died.into_iter();
+        let died = died
+            .map(|Died { record, exit }| Change::Died { record: Arc::new(record), exit: exit.map(plain) });
+        let failed = report.failed.iter().map(|message| Error::Launcher { message: shown(message) });
+        (hosts, died.chain(failed.map(Change::Failed)).collect())
     }
 
     async fn call<T: DeserializeOwned>(&self, call: &Call, limit: Duration) -> Result<T, Error> {

@@ -169,7 +169,9 @@ impl Pool {
         root: &Path,
         limits: Limits,
     ) -> Result<(Pool, Vec<Change>), Error> {
-        let found = launcher.take_over(root).await?.into();
+        let (hosts, changes) = launcher.take_over(root).await?;
+        // A launcher reports no lost hosts: their processes run as another user, so they cannot be mistaken for ours.
+        let found = Inventory { hosts, lost: Vec::new(), changes };
         Ok(Self::holding(root, limits, Reach::Launcher(launcher.clone()), found))
     }
 

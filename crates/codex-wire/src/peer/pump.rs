@@ -1,6 +1,7 @@
 //! The two tasks of a connection: one reads and routes, one writes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,8 +15,7 @@ use tracing::{debug, warn};
 
 use super::{
     CallError, Closed, Delivery, EARLY_NOTIFICATIONS, INBOUND_BYTES, InboxSender, IncomingRequest,
-    Notification, OVERLOAD_PAUSE, OVERLOAD_TRIES, OVERLOADED, Pending, ReplyTo, STRAY_LINE_CHARS,
-    STRAY_LINES, Shared,
+    Notification, OVERLOAD_PAUSE, OVERLOAD_TRIES, OVERLOADED, Pending, ReplyTo, Shared,
 };
 use crate::answer::{Answer, RpcError};
 use crate::call::ThreadOpened;
@@ -159,7 +159,7 @@ fn last_deliveries_of(
 }
 
 async fn receive_line(shared: &Arc<Shared>, line: Bytes) {
-    let Ok(envelope) = Envelope::parse(&line) else { return keep_stray(shared, &line) };
+    let Ok(envelope) = Envelope::parse(&line) else { return skip_stray(shared, &line) };
     let thread = envelope.route.thread_id.as_deref().map(ThreadId::from);
     match (envelope.kind(), envelope.method, envelope.id) {
         (Some(Kind::Notification), Some(method), _) => {
@@ -180,11 +180,11 @@ async fn receive_line(shared: &Arc<Shared>, line: Bytes) {
             let result = match (envelope.error, envelope.result) {
                 (Some(error), _) => Err(error),
                 (None, Some(result)) => Ok(result.to_owned()),
-                (None, None) => return keep_stray(shared, &line),
+                (None, None) => return skip_stray(shared, &line),
             };
             deliver_reply(shared, id, result).await;
         }
-        _ => keep_stray(shared, &line),
+        _ => skip_stray(shared, &line),
     }
 }
 
@@ -197,22 +197,14 @@ fn params_of(line: &[u8]) -> Value {
     serde_json::from_slice::<WithParams>(line).map(|line| line.params).unwrap_or_default()
 }
 
-/// Keeps a line that is no message for diagnosis. The connection goes on.
-fn keep_stray(shared: &Shared, line: &[u8]) {
-    // Redacted before it is cut: no rule recognises half a secret.
-    let head = String::from_utf8_lossy(&line[..line.len().min(8 * STRAY_LINE_CHARS)]);
-    let text: String = shared.redactor.redact(&head).chars().take(STRAY_LINE_CHARS).collect();
-    let mut state = shared.state();
-    state.stray_count += 1;
+/// Counts a line that is no message. The connection goes on.
+fn skip_stray(shared: &Shared, line: &[u8]) {
+    let count = shared.stray_lines.fetch_add(1, Ordering::Relaxed) + 1;
     // A host that writes nothing else must not fill the log.
-    if state.stray_count.is_power_of_two() {
-        let (bytes, count) = (line.len(), state.stray_count);
+    if count.is_power_of_two() {
+        let bytes = line.len();
         warn!(bytes, count, "a line from Codex is not a message of the protocol; it is skipped");
     }
-    if state.stray.len() == STRAY_LINES {
-        state.stray.pop_front();
-    }
-    state.stray.push_back(text);
 }
 
 async fn take_budget(shared: &Shared, bytes: usize) -> Option<Arc<OwnedSemaphorePermit>> {

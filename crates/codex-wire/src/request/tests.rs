@@ -88,32 +88,10 @@ fn requests_of_programs_are_read_and_not_for_people() {
         "arguments": {"text": "x"}});
     let request = ServerRequest::parse(method::TOOL_CALL, call);
     assert_eq!(request.thread_id(), Some("t".into()));
-    for request in [
-        request,
-        ServerRequest::parse(
-            method::REFRESH_TOKENS,
-            json!({"reason": "unauthorized", "previousAccountId": "a"}),
-        ),
-        ServerRequest::parse(method::ATTESTATION, json!({})),
-        ServerRequest::parse(method::CURRENT_TIME, json!({"threadId": "t"})),
-    ] {
+    for request in [request, ServerRequest::parse(method::CURRENT_TIME, json!({"threadId": "t"}))] {
         assert!(!matches!(request, ServerRequest::Unknown { .. }), "{request:?}");
         assert!(!request.is_for_a_person(), "{request:?}");
     }
-}
-
-#[test]
-fn the_legacy_approvals_are_read() {
-    let params = json!({"conversationId": "t", "callId": "c", "command": ["ls"], "cwd": "/ws", "reason": null,
-        "parsedCmd": []});
-    let command = ServerRequest::parse(method::LEGACY_COMMAND, params);
-    assert_eq!((command.thread_id(), command.turn_id()), (Some("t".into()), None));
-    let params =
-        json!({"conversationId": "t", "callId": "c", "fileChanges": {"/a": {"type": "add", "content": "x"}}});
-    let ServerRequest::LegacyPatch(patch) = ServerRequest::parse(method::LEGACY_PATCH, params) else {
-        panic!("not read")
-    };
-    assert_eq!(patch.file_changes.len(), 1);
 }
 
 #[test]
@@ -152,11 +130,7 @@ fn every_request_names_the_method_that_it_came_under() {
         method::USER_INPUT,
         method::ELICITATION,
         method::TOOL_CALL,
-        method::REFRESH_TOKENS,
-        method::ATTESTATION,
         method::CURRENT_TIME,
-        method::LEGACY_COMMAND,
-        method::LEGACY_PATCH,
     ] {
         let request = ServerRequest::parse(name, json!({}));
         assert!(!matches!(request, ServerRequest::Unknown { .. }), "{name}");

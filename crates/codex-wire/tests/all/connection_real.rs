@@ -37,7 +37,7 @@ async fn check(connection: &Connection, home: &Home) {
     let opened = connection.peer.open_thread(&start, LONG, sender).await.unwrap();
     let Delivery::Notification(note) = next(&mut messages).await else { panic!("no notification") };
     assert_eq!((&*note.method, note.thread_id), ("thread/started", opened.id()));
-    assert_eq!(connection.peer.stray_lines().0, 0);
+    assert_eq!(connection.peer.stray_lines(), 0);
 }
 
 async fn check_unknown_thread(connection: &Connection) {

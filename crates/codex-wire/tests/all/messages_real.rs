@@ -149,11 +149,6 @@ fn every_answer_fits_the_schema() {
             Answer::UserInput(BTreeMap::from([("q".to_owned(), vec!["Yes".to_owned()])])),
         ),
         ("DynamicToolCallResponse", Answer::ToolCall { text: "42".into(), success: true }),
-        (
-            "ChatgptAuthTokensRefreshResponse",
-            Answer::Tokens { access_token: "a".into(), account_id: "b".into(), plan: None },
-        ),
-        ("AttestationGenerateResponse", Answer::Attestation { token: "v1.x".into() }),
         ("CurrentTimeReadResponse", Answer::CurrentTime),
     ];
     for verdict in verdicts {
@@ -162,8 +157,6 @@ fn every_answer_fits_the_schema() {
             Answer::Command(CommandDecision::Plain(verdict)),
         ));
         answers.push(("FileChangeRequestApprovalResponse", Answer::FileChange(verdict)));
-        answers.push(("ExecCommandApprovalResponse", Answer::Legacy(verdict)));
-        answers.push(("ApplyPatchApprovalResponse", Answer::Legacy(verdict)));
     }
     for action in [ElicitationAction::Accept, ElicitationAction::Decline, ElicitationAction::Cancel] {
         let (content, meta) = (Some(json!({"answer": "x"})), Some(json!({"persist": "session"})));
@@ -299,8 +292,7 @@ async fn what_a_real_session_says_fits_the_schema_and_is_understood() {
         } else {
             schema.check_notification(line).unwrap_or_else(|complaint| panic!("{complaint}\n{line}"));
             if event::METHODS.contains(&method) {
-                let params = serde_json::value::to_raw_value(&line["params"]).unwrap();
-                assert_ne!(Event::parse(method, Some(&params)), Event::Other, "{line}");
+                assert_ne!(Event::parse(method, line.to_string().as_bytes()), Event::Other, "{line}");
                 understood.insert(method);
             }
         }

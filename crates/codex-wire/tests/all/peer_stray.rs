@@ -1,12 +1,10 @@
-//! Lines that are no message: each costs itself alone, and is kept for diagnosis without its secrets.
+//! Lines that are no message: each costs itself alone, and is counted.
 
 use codex_wire::peer::CallError;
 use serde_json::json;
 use testkit::script::{self, Script};
 
 use crate::peer_rig::{BOTH, LONG, Way, Wired, next_method};
-
-const SECRET: &str = "sk-proj-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789";
 
 // peer: E41, T6
 #[tokio::test]
@@ -30,9 +28,7 @@ async fn lines_that_are_no_message_cost_themselves_alone() {
         let (_, mut messages) = wired.open().await;
         assert_eq!(wired.probe(LONG).await, Ok(json!("still here")));
         assert_eq!(next_method(&mut messages).await, "test/sane");
-        let (count, kept) = wired.peer.stray_lines();
-        assert_eq!((count, kept.len()), (9, 9), "{kept:?}");
-        assert_eq!(kept[0].trim_end(), "garbage");
+        assert_eq!(wired.peer.stray_lines(), 9);
         wired.end().await;
     }
 }
@@ -46,8 +42,7 @@ async fn half_a_line_costs_itself_alone() {
     ];
     let wired = Wired::new(Way::Stdio, Script::new().on("test/probe", steps)).await;
     assert_eq!(wired.probe(LONG).await, Ok(json!("still here")));
-    let kept = wired.peer.stray_lines();
-    assert_eq!(kept, (1, vec![r#"{"method":"test/cut","par"#.to_owned()]));
+    assert_eq!(wired.peer.stray_lines(), 1);
     wired.end().await;
 }
 
@@ -60,34 +55,10 @@ async fn half_a_line_before_the_end_is_no_message() {
 }
 
 #[tokio::test]
-async fn stray_lines_are_kept_cut_and_without_secrets() {
-    let across_the_cut = format!("{} OPENAI_API_KEY={SECRET}", "x".repeat(170));
-    let steps = [
-        script::raw_line(format!("token: {SECRET} end")),
-        script::raw_line(across_the_cut),
-        script::raw_line("long ".repeat(10_000)),
-        script::reply(json!({})),
-    ];
-    for way in BOTH {
-        let wired = Wired::new(way, Script::new().on("test/probe", steps.clone())).await;
-        wired.probe(LONG).await.unwrap();
-        let (count, kept) = wired.peer.stray_lines();
-        assert_eq!(count, 3);
-        assert!(kept.iter().all(|line| line.chars().count() <= 200), "{kept:?}");
-        assert!(!kept.concat().contains("AbCdEfGhIjKl"), "{kept:?}");
-        assert!(kept[0].starts_with("token: ") && kept[0].contains("end"), "{kept:?}");
-        wired.end().await;
-    }
-}
-
-#[tokio::test]
-async fn a_flood_of_stray_lines_is_counted_and_the_last_are_kept() {
-    let steps =
-        [script::flood(100, [script::raw_line("noise")]), script::raw_line("last"), script::reply(json!({}))];
+async fn a_flood_of_stray_lines_is_counted() {
+    let steps = [script::flood(100, [script::raw_line("noise")]), script::reply(json!({}))];
     let wired = Wired::new(Way::Stdio, Script::new().on("test/probe", steps)).await;
     wired.probe(LONG).await.unwrap();
-    let (count, kept) = wired.peer.stray_lines();
-    assert_eq!((count, kept.len()), (101, 16));
-    assert_eq!(kept.last().unwrap(), "last");
+    assert_eq!(wired.peer.stray_lines(), 100);
     wired.end().await;
 }

@@ -14,116 +14,97 @@ impl Scenario {
     }
 
     /// A message in one piece, without a phase.
-    #[must_use]
     pub fn say(self, text: impl Into<String>) -> Self {
         self.step(Step::Say { chunks: vec![text.into()], phase: None })
     }
 
     /// A message in one piece, marked as a remark on the way or as the answer.
-    #[must_use]
     pub fn say_as(self, phase: Phase, text: impl Into<String>) -> Self {
         self.step(Step::Say { chunks: vec![text.into()], phase: Some(phase) })
     }
 
     /// A message streamed in several pieces.
-    #[must_use]
     pub fn say_in_chunks<T: Into<String>>(self, chunks: impl IntoIterator<Item = T>) -> Self {
         self.step(Step::Say { chunks: chunks.into_iter().map(Into::into).collect(), phase: None })
     }
 
     /// A piece of a message that stays open, for stalls and cuts in its middle.
-    #[must_use]
     pub fn delta(self, text: impl Into<String>) -> Self {
         self.step(Step::Delta { text: text.into(), phase: None })
     }
 
     /// `deltas` times the same piece of text, as quickly as possible.
-    #[must_use]
     pub fn flood(self, deltas: u32, text: impl Into<String>) -> Self {
         self.step(Step::Flood { deltas, text: text.into() })
     }
 
     /// Reasoning with a summary of one part.
-    #[must_use]
     pub fn reason(self, summary: impl Into<String>) -> Self {
         self.step(Step::Reason { summary: vec![summary.into()] })
     }
 
     /// A call of any tool.
-    #[must_use]
     pub fn call(self, call: ToolCall) -> Self {
         self.step(Step::Call(call))
     }
 
     /// A shell command.
-    #[must_use]
     pub fn exec(self, command: impl Into<String>) -> Self {
         self.call(ToolCall::exec(command))
     }
 
     /// A patch, in the form that `apply_patch` takes.
-    #[must_use]
     pub fn apply_patch(self, patch: impl Into<String>) -> Self {
         self.call(ToolCall::apply_patch(patch))
     }
 
     /// Waits until `name` is released: before the first byte if nothing was said, else in mid-stream.
-    #[must_use]
     pub fn stall(self, name: impl Into<String>) -> Self {
         self.step(Step::Stall { name: name.into() })
     }
 
     /// The token counts of the response at hand.
-    #[must_use]
     pub fn usage(self, usage: Usage) -> Self {
         self.step(Step::Usage(usage))
     }
 
     /// Any event of the Responses API.
-    #[must_use]
     pub fn event(self, event: Value) -> Self {
         self.step(Step::Event(event))
     }
 
     /// A line of the stream that need not be an event.
-    #[must_use]
     pub fn line(self, line: impl Into<String>) -> Self {
         self.step(Step::Line { line: line.into() })
     }
 
     /// Ends the stream with `response.failed` and this error code.
-    #[must_use]
     pub fn fail(self, code: impl Into<String>, message: impl Into<String>) -> Self {
         self.step(Step::Failed { code: code.into(), message: message.into() })
     }
 
     /// Ends the stream with `response.incomplete`.
-    #[must_use]
     pub fn incomplete(self, reason: impl Into<String>) -> Self {
         self.step(Step::Incomplete { reason: reason.into() })
     }
 
     /// Ends the stream without `response.completed`.
-    #[must_use]
     pub fn end_early(self) -> Self {
         self.step(Step::EndEarly)
     }
 
     /// Drops the connection.
-    #[must_use]
     pub fn cut(self) -> Self {
         self.step(Step::Cut)
     }
 
     /// Adds a header to the response at hand.
-    #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.at_hand().headers.insert(name.into(), value.into());
         self
     }
 
     /// What comes now follows the outputs of the calls so far.
-    #[must_use]
     pub fn then(mut self) -> Self {
         if self.responses.last().is_some_and(Response::has_call) {
             self.responses.push(Response::default());
@@ -132,19 +113,16 @@ impl Scenario {
     }
 
     /// [`then`](Self::then) and [`say`](Self::say).
-    #[must_use]
     pub fn then_say(self, text: impl Into<String>) -> Self {
         self.then().say(text)
     }
 
     /// [`then`](Self::then) and [`exec`](Self::exec).
-    #[must_use]
     pub fn then_exec(self, command: impl Into<String>) -> Self {
         self.then().exec(command)
     }
 
     /// [`then`](Self::then) and [`call`](Self::call).
-    #[must_use]
     pub fn then_call(self, call: ToolCall) -> Self {
         self.then().call(call)
     }
@@ -158,7 +136,6 @@ impl Scenario {
     /// assert_eq!(flaky.pick(0, 1), Some(&flaky.responses()[0]));
     /// assert_eq!(flaky.pick(0, 2), Some(&flaky.responses()[1]));
     /// ```
-    #[must_use]
     pub fn respond(mut self, response: Response) -> Self {
         // `then` has opened a response that nothing was added to.
         self.responses.pop_if(|last| *last == Response::default());
@@ -167,7 +144,6 @@ impl Scenario {
     }
 
     /// Limits the response at hand to this many attempts; what is added next answers the attempts after them.
-    #[must_use]
     pub fn times(mut self, attempts: u32) -> Self {
         if let Some(last) = self.responses.last_mut() {
             last.times = Some(attempts);
@@ -176,7 +152,6 @@ impl Scenario {
     }
 
     /// Any step, in the response at hand.
-    #[must_use]
     pub fn step(mut self, step: Step) -> Self {
         self.at_hand().steps.push(step);
         self

@@ -15,7 +15,6 @@ impl Response {
     }
 
     /// Adds a header.
-    #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.insert(name.into(), value.into());
         self

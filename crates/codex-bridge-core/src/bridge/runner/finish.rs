@@ -68,7 +68,10 @@ impl Runner<'_> {
         };
         batch.push(append(&self.task.id, now, ended));
         batch.extend(notice);
-        batch.extend(result.error.as_ref().and_then(|error| self.alarm(error, now)));
+        let breach = result.error.as_ref().filter(|error| error.kind == FailureKind::Breach);
+        let alarm =
+            |error: &Failure| inner.audit("codex-bridge", "alarm", Some(&self.task.id), &error.message);
+        batch.extend(breach.map(alarm));
         let goes_on = resume.is_some() || self.task.parked.is_some();
         batch.push(append(&self.task.id, now, StateChanged::of(&self.task, goes_on)));
         // One transaction: a crash between two would leave the task `lost`. So does a prompt that cannot be sealed.
@@ -96,17 +99,6 @@ impl Runner<'_> {
             error!("the thread left its bounds; `codex-bridge audit` shows details");
         }
         self.telemetry.ended(&self.task, result);
-    }
-
-    /// Records in the audit log that a thread left its bounds.
-    fn alarm(&self, error: &Failure, now: TimeMs) -> Option<Write> {
-        (error.kind == FailureKind::Breach).then(|| Write::Audit {
-            at: now,
-            actor: "codex-bridge".to_owned(),
-            action: "alarm".to_owned(),
-            task_id: Some(self.task.id.clone()),
-            detail: error.message.clone(),
-        })
     }
 
     /// Of all tasks that wait for one login, the first carries the notice. The others point to it.

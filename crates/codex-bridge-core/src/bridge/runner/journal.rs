@@ -10,13 +10,14 @@ use tracing::{Span, warn};
 
 use super::mailbox::give;
 use super::{Runner, stop};
-use crate::bridge::{Inner, LiveKind, Watchdog, append, in_words, state_event};
+use crate::bridge::{Inner, LiveKind, Watchdog, append, state_event};
 use crate::event::{
-    Line, RequestDecided, Requested, Retrying, Steered, TerminalInput, ThreadOpened, TurnStarted, Warning,
+    Line, NewEvent, RequestDecided, Requested, Retrying, Steered, TerminalInput, ThreadOpened, TurnStarted,
+    Warning,
 };
 use crate::failpoint;
 use crate::outbox::Notice;
-use crate::request::{RequestName, RequestRecord, RequestState, StoredAsk, WholeChanges};
+use crate::request::{DecisionWord, RequestName, RequestRecord, RequestState, StoredAsk, WholeChanges};
 use crate::store::{self, RequestFilter, Write};
 use crate::task::{Status, TurnProgress};
 
@@ -79,14 +80,14 @@ impl Runner<'_> {
     pub(super) async fn log(&mut self, line: impl Into<Line>) -> Result<(), store::Error> {
         let line = line.into();
         failpoint::hit("event.before_record");
-        let has_space = !self.has_unwritten() || self.write_unwritten().await?;
+        let has_space = self.unwritten.is_empty() || self.write_unwritten().await?;
         let is_written =
             has_space && self.commit_lines(append(&self.task.id, self.inner.now(), line.clone())).await?;
         failpoint::hit("event.recorded");
         if is_written {
             self.logged.extend(LoggedItem::of(&line));
         } else {
-            self.keep_unwritten(line);
+            self.unwritten.keep(NewEvent { at: self.inner.now(), line });
         }
         Ok(())
     }
@@ -363,14 +364,17 @@ fn note_closing(request: &mut RequestRecord, closing: Closing) -> RequestState {
             (request.decision, request.decided_by, request.decided_at) = (None, None, None);
             RequestState::Expired
         }
+        Closing::AnsweredElsewhere => {
+            (request.decision, request.decided_by, request.decided_at) = (None, None, None);
+            RequestState::AnsweredElsewhere
+        }
         Closing::Taken { decision, by } => {
-            request.decision = Some(in_words(&decision).to_owned());
+            request.decision = Some(DecisionWord::from(&decision));
             if let Decider::Person(name) = by {
                 request.decided_by = Some(name);
             }
             RequestState::Resolved
         }
-        Closing::AnsweredElsewhere => RequestState::AnsweredElsewhere,
         Closing::Orphaned { .. } => RequestState::Orphaned,
     }
 }
@@ -450,12 +454,12 @@ mod tests {
     fn the_row_of_a_request_names_the_decision_that_codex_got() {
         let decided = |by: Decider, decision| {
             let mut request = samples::request(1, RequestId::Number(1), RequestState::Decided);
-            (request.decision, request.decided_by) = (Some("accept".to_owned()), Some("Ann".to_owned()));
+            (request.decision, request.decided_by) = (Some(DecisionWord::Accept), Some("Ann".to_owned()));
             let state = note_closing(&mut request, Closing::Taken { decision, by });
             (state, request.decision, request.decided_by)
         };
         let by_ben = decided(Decider::Person("Ben".to_owned()), Decision::Decline);
-        assert_eq!(by_ben, (RequestState::Resolved, Some("decline".to_owned()), Some("Ben".to_owned())));
+        assert_eq!(by_ben, (RequestState::Resolved, Some(DecisionWord::Decline), Some("Ben".to_owned())));
         let too_late = decided(Decider::TimeLimit, Decision::Decline);
         assert_eq!(too_late, (RequestState::Expired, None, None));
     }

@@ -7,9 +7,9 @@ use codex_session::{Decider, Decision, RequestKey, Session, SteerOutcome};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Instrument, debug};
 
-use crate::bridge::{Bridge, Error, Inner, in_words};
+use crate::bridge::{Bridge, Error, Inner};
 use crate::failpoint;
-use crate::request::{RequestName, RequestRecord, RequestState};
+use crate::request::{DecisionWord, RequestName, RequestRecord, RequestState};
 use crate::store::Write;
 use crate::task::TaskId;
 
@@ -30,27 +30,21 @@ pub(crate) enum Command {
 
 /// Text to add to a turn.
 pub(crate) struct Steer {
-    /// The text.
     pub(crate) text: String,
     /// The bridge's id of the text, by which it is found in the log.
     pub(crate) client_id: String,
-    /// The author.
     pub(crate) by: String,
-    /// Gets the outcome.
     pub(crate) reply: oneshot::Sender<SteerOutcome>,
 }
 
 /// A decision on a request of a turn.
 pub(crate) struct Decide {
-    /// The request.
     pub(crate) request_id: RequestName,
     /// The digest of what was decided on.
     pub(crate) digest: String,
     /// The decision in the form for Codex.
     pub(crate) decision: Decision,
-    /// Who decides.
     pub(crate) by: String,
-    /// Gets what was stored.
     pub(crate) reply: oneshot::Sender<Result<Recorded, Error>>,
 }
 
@@ -141,23 +135,17 @@ impl Mailbox {
             return Err(Error::AnotherRequest(request.request_id));
         }
         request.state = RequestState::Decided;
-        request.decision = Some(in_words(decision).to_owned());
+        let word = DecisionWord::from(decision);
+        request.decision = Some(word.clone());
         request.decided_by = Some(by.clone());
         request.decided_at = Some(self.bridge.inner.now());
         if !request.ask.asks_for_secret() {
-            let refused = |error: &dyn std::fmt::Display| Error::Refused(error.to_string());
-            let plain = serde_json::to_vec(decision).map_err(|error| refused(&error))?;
-            let sealed =
-                self.bridge.inner.key.seal(&plain, request_id.as_str()).map_err(|error| refused(&error))?;
-            request.sealed_decision = Some(sealed);
+            let plain = serde_json::to_vec(decision).map_err(|error| Error::Refused(error.to_string()))?;
+            request.sealed_decision = Some(self.bridge.inner.key.seal(&plain, request_id.as_str())?);
         }
         let detail = format!("{request_id} {}", request.ask.title);
-        let audit = self.bridge.inner.audit(
-            by,
-            &format!("decide {}", in_words(decision)),
-            Some(&self.task_id),
-            &detail,
-        );
+        let action = format!("decide {}", word.as_str());
+        let audit = self.bridge.inner.audit(by, &action, Some(&self.task_id), &detail);
         failpoint::hit("decision.before_record");
         self.bridge.inner.commit(vec![Write::SaveRequest(Box::new(request.clone())), audit]).await?;
         failpoint::hit("decision.recorded");

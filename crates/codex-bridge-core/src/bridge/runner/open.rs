@@ -17,7 +17,7 @@ use crate::event::Warning;
 use crate::place::{self, Overlap, Place};
 use crate::skills;
 use crate::store;
-use crate::task::{Settings, Task, TurnProgress};
+use crate::task::{Settings, TurnProgress};
 use crate::trust::{Instructions, Trust, instructions_of};
 
 /// A prompt that reached Codex just before a crash makes its thread durable within this time.
@@ -78,7 +78,6 @@ fn stopped() -> TurnResult {
 
 /// The setup of a task's sessions.
 pub(crate) struct Setup {
-    /// The settings of the session.
     pub(crate) session: SessionConfig,
     /// Instruction files of the directory that are not used, with the reasons.
     pub(crate) left_out: Vec<String>,
@@ -179,7 +178,7 @@ fn open_thread(
         let resumed = Session::resume(config.clone(), dial(), None, thread_id.clone()).await;
         match resumed {
             Err(failure) if may_be_new && has_no_rollout(&failure) => {
-                if mode == Mode::Recovered && host_is_alive(&inner, &task).await {
+                if mode == Mode::Recovered && inner.has_live_host(&task).await {
                     tokio::time::sleep(SECOND_LOOK).await;
                     let again = Session::resume(config.clone(), dial(), None, thread_id).await;
                     if !again.as_ref().is_err_and(has_no_rollout) {
@@ -190,13 +189,6 @@ fn open_thread(
             }
             other => other,
         }
-    }
-}
-
-async fn host_is_alive(inner: &crate::bridge::Inner, task: &Task) -> bool {
-    match &task.epoch {
-        Some(epoch) => inner.hosts.is_alive(epoch).await,
-        None => false,
     }
 }
 

@@ -5,7 +5,7 @@ use tracing::warn;
 use super::Runner;
 use super::journal::LoggedItem;
 use crate::bridge::append;
-use crate::event::{Line, NewEvent, Warning};
+use crate::event::{NewEvent, Warning};
 use crate::store::{self, Write};
 
 /// About how many bytes are kept for a task.
@@ -23,11 +23,11 @@ pub(super) struct Unwritten {
 }
 
 impl Unwritten {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.dropped == 0
     }
 
-    fn keep(&mut self, line: NewEvent) {
+    pub(super) fn keep(&mut self, line: NewEvent) {
         let bytes = line.line.data().map_or(0, |data| data.len());
         if self.bytes + bytes > KEPT_BYTES {
             self.dropped += 1;
@@ -44,10 +44,6 @@ impl Unwritten {
 }
 
 impl Runner<'_> {
-    pub(super) fn keep_unwritten(&mut self, line: Line) {
-        self.unwritten.keep(NewEvent { at: self.inner.now(), line });
-    }
-
     /// Writes the kept lines, as far as there is space. Returns whether none is left.
     pub(super) async fn write_unwritten(&mut self) -> Result<bool, store::Error> {
         while !self.unwritten.lines.is_empty() {
@@ -82,9 +78,5 @@ impl Runner<'_> {
             Err(store::Error::DiskFull { .. }) => Ok(false),
             Err(error) => Err(error),
         }
-    }
-
-    pub(super) fn has_unwritten(&self) -> bool {
-        !self.unwritten.is_empty()
     }
 }

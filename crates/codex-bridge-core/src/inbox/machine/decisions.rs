@@ -7,7 +7,7 @@ use super::Facts;
 use crate::decision::{DecisionOutcome, DecisionReport, is_no, is_yes};
 use crate::inbox::{Message, answer};
 use crate::outbox::{self, Asked, Delivery};
-use crate::request::{Button, RequestName, RequestRecord, RequestState};
+use crate::request::{Button, DecisionWord, RequestName, RequestRecord, RequestState};
 use crate::task::TimeMs;
 use crate::token::Role;
 
@@ -45,25 +45,17 @@ impl Verdict {
         }
     }
 
-    /// What became of a decision on this request.
-    pub(crate) fn of(request: &RequestRecord, report: &DecisionReport) -> Self {
-        let id = request.request_id.short();
-        let by = report.decided_by.as_deref().unwrap_or("somebody");
-        let what = report.decision.as_deref().unwrap_or("answered");
-        match report.outcome {
-            DecisionOutcome::Resolved => Self::Taken { text: format!("{id}: {what}; Codex has taken it.") },
-            DecisionOutcome::Sent => {
-                Self::Taken { text: format!("{id}: {what}; it is on its way to Codex.") }
+    /// What became of a decision.
+    pub(crate) fn of(report: DecisionReport) -> Self {
+        match report.counted() {
+            Ok(report) => {
+                let id = report.request_id.short();
+                let what = report.decision.as_ref().map_or("answered", DecisionWord::as_str);
+                let is_sent = report.outcome == DecisionOutcome::Sent;
+                let taken = if is_sent { "it is on its way to Codex" } else { "Codex has taken it" };
+                Self::Taken { text: format!("{id}: {what}; {taken}.") }
             }
-            DecisionOutcome::AlreadyResolved => {
-                Self::TooLate { text: format!("{id} was already answered: {what}, by {by}.") }
-            }
-            DecisionOutcome::Expired => {
-                Self::TooLate { text: format!("{id} has expired: nobody answered in time.") }
-            }
-            DecisionOutcome::Orphaned => {
-                Self::TooLate { text: format!("{id} is no longer open: the turn that asked has ended.") }
-            }
+            Err(late) => Self::TooLate { text: format!("{late}.") },
         }
     }
 }
@@ -217,9 +209,10 @@ pub fn in_words(
         None => only(&facts.requests.iter().collect::<Vec<_>>())?,
     };
     let is_open = request.state == RequestState::Open;
-    if is_agreed
-        && is_open
-        && !request.ask.is_question()
+    // An answer takes the defaults of the fields that it leaves out. They must have been seen, as what is approved must.
+    let takes_defaults = matches!(said, Said::Answer(_)) && request.ask.has_defaults();
+    if is_open
+        && (takes_defaults || is_agreed && !request.ask.is_question())
         && let Some(objection) = visibility(request).objection(request)
     {
         return Err(objection);

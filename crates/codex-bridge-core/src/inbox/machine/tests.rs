@@ -194,7 +194,7 @@ fn what_codex_says_of_words_decides_and_else_its_log_once_the_turn_is_over() {
     let said = |outcome| Facts { outcome: Some(Outcome::Steered(outcome)), ..facts("look", Status::Working) };
     check(&in_doubt(), &said(SteerOutcome::Accepted), &["save Steer running, of task"]);
     let refused = [
-        "tell dlv-in-000000000001-queued: Codex accepts no additions",
+        "tell dlv-in-000000000001-queued: Codex did not accept the text",
         "save Prompt received, sealed, of task",
     ];
     check(&in_doubt(), &said(SteerOutcome::NotSteerable), &refused);
@@ -347,6 +347,29 @@ fn what_came_of_a_command_is_worded_and_an_old_one_is_not_carried_out() {
         check(&late, &facts(text, Status::Working), &[too_late]);
     }
     check(&late, &facts("/status", None), &["reply UrgentCommand answered, 0 added: Codex has done nothing"]);
+}
+
+#[test]
+fn an_answer_that_takes_defaults_needs_a_form_that_was_shown_whole() {
+    let urgent = message(MessageKind::UrgentCommand);
+    let asked = |fields: serde_json::Value, visibility: Visibility| {
+        let mut facts = facts("/answer request-7 name=x", Status::Working);
+        let mut open = request(RequestState::Open);
+        let ask: Ask =
+            serde_json::from_value(serde_json::json!({"kind": "form", "title": "?", "fields": fields}))
+                .unwrap();
+        open.ask = StoredAsk { ask, ..StoredAsk::default() };
+        facts.visibilities.insert(open.request_id.clone(), visibility);
+        (facts.named, facts.requests) = (Named::One(Box::new(open.clone())), vec![open]);
+        facts
+    };
+    let plain = || serde_json::json!([{"name": "name", "type": "string"}]);
+    let hidden = || serde_json::json!([{"name": "name", "type": "string"}, {"name": "all", "type": "boolean", "default": true}]);
+    let answered = "decide request-7: Form";
+    check(&urgent, &asked(plain(), Visibility::None), &[answered]);
+    check(&urgent, &asked(hidden(), Visibility::Whole), &[answered]);
+    let refused = "reply UrgentCommand answered, 0 added: request-7 is not approved: it could not be";
+    check(&urgent, &asked(hidden(), Visibility::Part), &[refused]);
 }
 
 #[test]

@@ -13,11 +13,11 @@ use crate::event::{Line, NewEvent, Other};
 use crate::inbox::{Conversation, Message, MessageId, MessageKind, MessageState, Party, Room};
 use crate::outbox::{Content, Delivery, DeliveryId, Notice};
 use crate::place::Place;
-use crate::request::{RequestName, RequestRecord, RequestState, StoredAsk};
+use crate::request::{DecisionWord, RequestName, RequestRecord, RequestState, StoredAsk};
 use crate::store::Write;
 use crate::task::{
-    AuthorKind, Before, EscalationRule, Limits, Notification, Parked, Settings, Status, Task, TaskError,
-    TaskId, Tokens, TurnProgress, TurnRecord, Usage, Used, Waived,
+    AuthorKind, Before, EscalationRule, Limits, Notification, NotificationStatus, Parked, Settings, Status,
+    Task, TaskError, TaskId, Tokens, TurnProgress, TurnRecord, Usage, Used, Waived,
 };
 use crate::token::{Quota, Role, Token};
 use crate::trust::Trust;
@@ -105,7 +105,7 @@ pub fn full_task(number: u32) -> Task {
         asks_in: Some("chat:a room, élan?on=all".into()),
         token: Some("phone".into()),
         notification: Notification {
-            status: "failed".into(),
+            status: NotificationStatus::Failed,
             sent_at: Some(1_700_000_400_000),
             error: Some("nobody there".into()),
         },
@@ -215,7 +215,7 @@ pub fn request(task: u32, id: RequestId, state: RequestState) -> RequestRecord {
         state,
         sealed_ask: Some(vec![6; 100]),
         sealed_decision: Some(vec![7; 100]),
-        decision: Some("accept".into()),
+        decision: Some(DecisionWord::Accept),
         decided_by: Some("someone".into()),
         decided_at: Some(1_700_000_150_000),
         created_at: 1_700_000_140_000,

@@ -1,41 +1,20 @@
 //! Applies one batch as SQL. The caller begins and ends the transaction.
 
+use std::fmt;
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, OptionalExtension, named_params};
+use rusqlite::{Connection, OptionalExtension, ToSql};
 
 use super::cell::{Json, Word};
-use super::deliveries;
 use super::fault::BatchError;
-use super::messages;
 use super::rows::Record;
 use crate::event::{NewEvent, Seq};
-use crate::request::{RequestRecord, WholeChanges};
-use crate::store::{Error, Write};
-use crate::task::{Task, TaskId, TimeMs, TurnRecord};
+use crate::inbox::{ChannelRecord, Conversation, Message};
+use crate::outbox::Delivery;
+use crate::request::{DecisionWord, RequestRecord, WholeChanges};
+use crate::store::{AuditLine, Error, Write};
+use crate::task::{Task, TaskId, TurnRecord};
 use crate::token::Token;
-
-const REQUEST: [&str; 16] = [
-    "request_id",
-    "digest",
-    "epoch",
-    "wire_id",
-    "task_id",
-    "method",
-    "ask",
-    "state",
-    "sealed_ask",
-    "sealed_decision",
-    "decision",
-    "decided_by",
-    "decided_at",
-    "created_at",
-    "expires_at",
-    "closed_at",
-];
-
-const TOKEN: [&str; 8] =
-    ["name", "role", "max_open_tasks", "max_bytes", "hash", "created_at", "last_used_at", "revoked_at"];
 
 const HAND_OVER: &str = "INSERT INTO handed_over (task_id, token, bytes) VALUES (?1, ?2, ?3) \
     ON CONFLICT (task_id, token) DO UPDATE SET bytes = bytes + excluded.bytes";
@@ -45,22 +24,34 @@ static SAVE_TASK: LazyLock<String> =
     LazyLock::new(|| format!("UPDATE tasks SET {} WHERE id = :id", assignments(Task::COLUMNS)));
 static SAVE_TURN: LazyLock<String> =
     LazyLock::new(|| upsert("turns", TurnRecord::COLUMNS, "task_id, number"));
-static SAVE_REQUEST: LazyLock<String> = LazyLock::new(|| upsert("requests", &REQUEST, "request_id"));
-
-static SAVE_TOKEN: LazyLock<String> = LazyLock::new(|| upsert("tokens", &TOKEN, "name"));
+static SAVE_WHOLE_CHANGES: LazyLock<String> =
+    LazyLock::new(|| upsert("whole_changes", WholeChanges::COLUMNS, "request_id"));
+static ADD_AUDIT_LINE: LazyLock<String> = LazyLock::new(|| insert("audit", AuditLine::COLUMNS));
+static ADD_DELIVERY: LazyLock<String> =
+    LazyLock::new(|| format!("{} ON CONFLICT (join_key) DO NOTHING", insert("outbox", Delivery::COLUMNS)));
+static SAVE_DELIVERY: LazyLock<String> =
+    LazyLock::new(|| format!("UPDATE outbox SET {} WHERE id = :id", assignments(Delivery::COLUMNS)));
+static ADD_MESSAGE: LazyLock<String> = LazyLock::new(|| {
+    format!("{} ON CONFLICT (channel, external_id) DO NOTHING", insert("inbox", Message::COLUMNS))
+});
+static SAVE_MESSAGE: LazyLock<String> =
+    LazyLock::new(|| format!("UPDATE inbox SET {} WHERE id = :id", assignments(Message::COLUMNS)));
+static SAVE_CONVERSATION: LazyLock<String> =
+    LazyLock::new(|| upsert("conversations", Conversation::COLUMNS, "channel, key"));
+static SAVE_CHANNEL: LazyLock<String> = LazyLock::new(|| upsert("channels", ChannelRecord::COLUMNS, "name"));
 
 /// An INSERT of all columns, with parameters by name.
-pub fn insert(table: &str, columns: &[&str]) -> String {
+fn insert(table: &str, columns: &[&str]) -> String {
     format!("INSERT INTO {table} ({}) VALUES (:{})", columns.join(", "), columns.join(", :"))
 }
 
 /// An INSERT that replaces a row with the same key.
-pub fn upsert(table: &str, columns: &[&str], key: &str) -> String {
+fn upsert(table: &str, columns: &[&str], key: &str) -> String {
     format!("{} ON CONFLICT ({key}) DO UPDATE SET {}", insert(table, columns), assignments(columns))
 }
 
 /// Sets each column to the parameter of its name.
-pub fn assignments(columns: &[&str]) -> String {
+fn assignments(columns: &[&str]) -> String {
     columns.iter().map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -71,26 +62,32 @@ pub fn batch(connection: &Connection, writes: &[Write], bodies: &[String]) -> Re
     for write in writes {
         match write {
             Write::AddTask(task) => add_task(connection, task)?,
-            Write::SaveTask(task) => save_task(connection, task)?,
+            Write::SaveTask(task) => {
+                replace(connection, &**task, &SAVE_TASK, format_args!("task {}", task.id))?;
+            }
             Write::SaveTurn(turn) => drop(turn.write(connection, &SAVE_TURN)?),
             Write::SaveRequest(request) => save_request(connection, request)?,
-            Write::SaveWholeChanges(whole) => add_whole_changes(connection, whole)?,
+            Write::SaveWholeChanges(whole) => drop(whole.write(connection, &SAVE_WHOLE_CHANGES)?),
             Write::Append { task_id, events } => {
                 let (own, rest) = bodies.split_at(events.len());
                 firsts.push(append(connection, task_id, events, own)?);
                 bodies = rest;
             }
-            Write::AddDelivery(delivery) => deliveries::add(connection, delivery)?,
-            Write::SaveDelivery(delivery) => deliveries::save(connection, delivery)?,
-            Write::AddMessage(message) => messages::add(connection, message)?,
-            Write::SaveMessage(message) => messages::save(connection, message)?,
-            Write::SaveConversation(conversation) => messages::save_conversation(connection, conversation)?,
-            Write::SaveChannel(channel) => messages::save_channel(connection, channel)?,
+            Write::AddDelivery(delivery) => drop(delivery.write(connection, &ADD_DELIVERY)?),
+            Write::SaveDelivery(delivery) => {
+                replace(connection, &**delivery, &SAVE_DELIVERY, format_args!("delivery {}", delivery.id))?;
+            }
+            Write::AddMessage(message) => drop(message.write(connection, &ADD_MESSAGE)?),
+            Write::SaveMessage(message) => {
+                replace(connection, &**message, &SAVE_MESSAGE, format_args!("message {}", message.id))?;
+            }
+            Write::SaveConversation(conversation) => {
+                conversation.write(connection, &SAVE_CONVERSATION)?;
+            }
+            Write::SaveChannel(channel) => drop(channel.write(connection, &SAVE_CHANNEL)?),
             Write::SaveToken(token) => save_token(connection, token)?,
             Write::HandOver { task_id, token, bytes } => hand_over(connection, task_id, token, *bytes)?,
-            Write::Audit { at, actor, action, task_id, detail } => {
-                audit(connection, *at, actor, action, task_id.as_ref(), detail)?;
-            }
+            Write::Audit(line) => drop(line.write(connection, &ADD_AUDIT_LINE)?),
         }
     }
     Ok(firsts)
@@ -108,56 +105,73 @@ fn add_task(connection: &Connection, task: &Task) -> Result<(), BatchError> {
     Ok(())
 }
 
-fn save_task(connection: &Connection, task: &Task) -> Result<(), BatchError> {
-    match task.write(connection, &SAVE_TASK)? {
-        0 => Err(unknown(&task.id)),
+/// Replaces the row of a record, which must exist.
+fn replace(
+    connection: &Connection,
+    record: &impl Record,
+    update: &str,
+    name: fmt::Arguments<'_>,
+) -> Result<(), BatchError> {
+    match record.write(connection, update)? {
+        0 => Err(BatchError::refused(format!("there is no {name}"))),
         _ => Ok(()),
     }
 }
 
-fn save_request(connection: &Connection, request: &RequestRecord) -> Result<(), BatchError> {
-    connection.prepare_cached(&SAVE_REQUEST)?.execute(named_params! {
-        ":request_id": request.request_id,
-        ":digest": request.digest,
-        ":epoch": request.key.epoch.as_str(),
-        ":wire_id": Json(&request.key.id),
-        ":task_id": request.task_id.as_str(),
-        ":method": request.method,
-        ":ask": Json(&request.ask),
-        ":state": request.state.as_str(),
-        ":sealed_ask": request.sealed_ask,
-        ":sealed_decision": request.sealed_decision,
-        ":decision": request.decision,
-        ":decided_by": request.decided_by,
-        ":decided_at": request.decided_at,
-        ":created_at": request.created_at,
-        ":expires_at": request.expires_at,
-        ":closed_at": request.closed_at,
-    })?;
+/// Adds a row, or replaces the row with the same key.
+fn save_row(
+    connection: &Connection,
+    table: &str,
+    key: &str,
+    row: &[(&str, &dyn ToSql)],
+) -> rusqlite::Result<()> {
+    let (columns, values): (Vec<&str>, Vec<&dyn ToSql>) = row.iter().copied().unzip();
+    connection.prepare_cached(&upsert(table, &columns, key))?.execute(&*values)?;
     Ok(())
 }
 
-fn add_whole_changes(connection: &Connection, whole: &WholeChanges) -> Result<(), BatchError> {
-    connection
-        .prepare_cached(
-            "INSERT INTO whole_changes (request_id, task_id, changes) VALUES (?1, ?2, ?3) \
-             ON CONFLICT (request_id) DO UPDATE SET changes = excluded.changes",
-        )?
-        .execute((&whole.request_id, &whole.task_id, Json(&whole.changes)))?;
-    Ok(())
+fn save_request(connection: &Connection, request: &RequestRecord) -> rusqlite::Result<()> {
+    save_row(
+        connection,
+        "requests",
+        "request_id",
+        &[
+            ("request_id", &request.request_id),
+            ("digest", &request.digest),
+            ("epoch", &request.key.epoch.as_str()),
+            ("wire_id", &Json(&request.key.id)),
+            ("task_id", &request.task_id),
+            ("method", &request.method),
+            ("ask", &Json(&request.ask)),
+            ("state", &request.state.as_str()),
+            ("sealed_ask", &request.sealed_ask),
+            ("sealed_decision", &request.sealed_decision),
+            ("decision", &request.decision.as_ref().map(DecisionWord::as_str)),
+            ("decided_by", &request.decided_by),
+            ("decided_at", &request.decided_at),
+            ("created_at", &request.created_at),
+            ("expires_at", &request.expires_at),
+            ("closed_at", &request.closed_at),
+        ],
+    )
 }
 
 fn save_token(connection: &Connection, token: &Token) -> Result<(), BatchError> {
-    connection.prepare_cached(&SAVE_TOKEN)?.execute(named_params! {
-        ":name": token.name,
-        ":role": Word(token.role),
-        ":max_open_tasks": token.quota.open_tasks,
-        ":max_bytes": whole(token.quota.bytes)?,
-        ":hash": token.hash,
-        ":created_at": token.created_at,
-        ":last_used_at": token.last_used_at,
-        ":revoked_at": token.revoked_at,
-    })?;
+    save_row(
+        connection,
+        "tokens",
+        "name",
+        &[
+            ("name", &token.name),
+            ("role", &Word(token.role)),
+            ("max_open_tasks", &token.quota.open_tasks),
+            ("max_bytes", &whole(token.quota.bytes)?),
+            ("hash", &token.hash),
+            ("created_at", &token.created_at),
+            ("last_used_at", &token.last_used_at),
+            ("revoked_at", &token.revoked_at),
+        ],
+    )?;
     Ok(())
 }
 
@@ -182,29 +196,11 @@ fn append(
         .prepare_cached("UPDATE logs SET last_seq = last_seq + ?2 WHERE task_id = ?1 RETURNING last_seq")?
         .query_row((task_id.as_str(), count), |row| row.get(0))
         .optional()?;
-    let first = last.ok_or_else(|| unknown(task_id))? - count + 1;
+    let first = last.ok_or_else(|| BatchError::refused(format!("there is no task {task_id}")))? - count + 1;
     let mut insert = connection
         .prepare_cached("INSERT INTO events (task_id, seq, at, kind, body) VALUES (?1, ?2, ?3, ?4, ?5)")?;
     for (seq, (event, body)) in (first..).zip(events.iter().zip(bodies)) {
         insert.execute((task_id.as_str(), seq, event.at, event.line.kind(), body))?;
     }
     Ok(first)
-}
-
-fn audit(
-    connection: &Connection,
-    at: TimeMs,
-    actor: &str,
-    action: &str,
-    task_id: Option<&TaskId>,
-    detail: &str,
-) -> Result<(), BatchError> {
-    connection
-        .prepare_cached("INSERT INTO audit (at, actor, action, task_id, detail) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute((at, actor, action, task_id, detail))?;
-    Ok(())
-}
-
-fn unknown(task_id: &TaskId) -> BatchError {
-    BatchError::refused(format!("there is no task {task_id}"))
 }

@@ -1,11 +1,7 @@
 //! The inbox as SQL: messages, conversations, channels.
 
-use std::sync::LazyLock;
-
 use rusqlite::{Connection, Result, params_from_iter};
 
-use super::apply::{assignments, insert, upsert};
-use super::fault::BatchError;
 use super::query::Conditions;
 use super::rows::Record;
 use crate::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId};
@@ -13,44 +9,17 @@ use crate::outbox::DeliveryId;
 use crate::store::{CONVERSATIONS_OUTLIVE_MS, MessageFilter};
 use crate::task::{TaskId, TimeMs};
 
-static ADD: LazyLock<String> = LazyLock::new(|| {
-    format!("{} ON CONFLICT (channel, external_id) DO NOTHING", insert("inbox", Message::COLUMNS))
-});
-static SAVE: LazyLock<String> =
-    LazyLock::new(|| format!("UPDATE inbox SET {} WHERE id = :id", assignments(Message::COLUMNS)));
-static SAVE_CONVERSATION: LazyLock<String> =
-    LazyLock::new(|| upsert("conversations", Conversation::COLUMNS, "channel, key"));
-static SAVE_CHANNEL: LazyLock<String> = LazyLock::new(|| upsert("channels", ChannelRecord::COLUMNS, "name"));
-
-/// Adds a message, unless its channel already brought it.
-pub fn add(connection: &Connection, message: &Message) -> Result<(), BatchError> {
-    message.write(connection, &ADD)?;
-    Ok(())
-}
-
-/// Replaces a message.
-pub fn save(connection: &Connection, message: &Message) -> Result<(), BatchError> {
-    match message.write(connection, &SAVE)? {
-        0 => Err(BatchError::refused(format!("there is no message {}", message.id))),
-        _ => Ok(()),
-    }
-}
-
 /// Messages, the newest first.
 pub fn find(connection: &Connection, filter: &MessageFilter) -> Result<Vec<Message>> {
-    let conditions = conditions(filter);
-    let limit = filter.limit.map_or(-1, i64::from);
-    let sql = format!("SELECT * FROM inbox{} ORDER BY ord DESC LIMIT {limit}", conditions.as_sql());
-    let mut statement = connection.prepare(&sql)?;
-    statement.query_map(params_from_iter(conditions.values), Message::read)?.collect()
+    conditions(filter).select(connection, "inbox", "ord DESC", filter.limit, Message::read)
 }
 
 /// How many messages match.
 pub fn count(connection: &Connection, filter: &MessageFilter) -> Result<u64> {
     let conditions = conditions(filter);
     let sql = format!("SELECT count(*) FROM inbox{}", conditions.as_sql());
-    let count: i64 =
-        connection.prepare(&sql)?.query_row(params_from_iter(conditions.values), |row| row.get(0))?;
+    let mut statement = connection.prepare_cached(&sql)?;
+    let count: i64 = statement.query_row(params_from_iter(conditions.values), |row| row.get(0))?;
     Ok(count.unsigned_abs())
 }
 
@@ -58,23 +27,13 @@ fn conditions(filter: &MessageFilter) -> Conditions {
     let mut conditions = Conditions::default();
     conditions.one_of("state", filter.states.iter().map(|state| state.as_str()));
     conditions.one_of("external_id", filter.external_ids.iter().map(String::as_str));
-    let texts = [
-        ("id", filter.id.as_ref().map(MessageId::as_str)),
-        ("channel", filter.channel.as_ref().map(ChannelName::as_str)),
-        ("conversation", filter.conversation.as_ref().map(ConversationKey::as_str)),
-        ("sender_id", filter.sender_id.as_deref()),
-        ("task_id", filter.task_id.as_ref().map(TaskId::as_str)),
-        ("reply_id", filter.reply_id.as_ref().map(DeliveryId::as_str)),
-    ];
-    for (column, wanted) in texts {
-        if let Some(wanted) = wanted {
-            conditions.add(&format!("{column} = ?"), wanted);
-        }
-    }
-    if let Some(since) = filter.since {
-        // Safe in SQL text, because it is a number.
-        conditions.terms.push(format!("received_at >= {since}"));
-    }
+    conditions.is("id", filter.id.as_ref().map(MessageId::as_str));
+    conditions.is("channel", filter.channel.as_ref().map(ChannelName::as_str));
+    conditions.is("conversation", filter.conversation.as_ref().map(ConversationKey::as_str));
+    conditions.is("sender_id", filter.sender_id.as_deref());
+    conditions.is("task_id", filter.task_id.as_ref().map(TaskId::as_str));
+    conditions.is("reply_id", filter.reply_id.as_ref().map(DeliveryId::as_str));
+    conditions.since("received_at", filter.since);
     if filter.unacknowledged {
         conditions.terms.push("acknowledged_at IS NULL".to_owned());
     }
@@ -97,12 +56,6 @@ pub fn next(connection: &Connection, channel: &ChannelName) -> Result<Vec<Messag
     statement.query_map([channel], Message::read)?.collect()
 }
 
-/// Adds or replaces a conversation.
-pub fn save_conversation(connection: &Connection, conversation: &Conversation) -> Result<(), BatchError> {
-    conversation.write(connection, &SAVE_CONVERSATION)?;
-    Ok(())
-}
-
 /// The conversations of a channel, the last changed first; only the one with this key if `key` is given.
 pub fn conversations(
     connection: &Connection,
@@ -113,12 +66,6 @@ pub fn conversations(
         "SELECT * FROM conversations WHERE channel = ?1 AND (?2 IS NULL OR key = ?2) ORDER BY updated_at DESC, key",
     )?;
     statement.query_map((channel, key), Conversation::read)?.collect()
-}
-
-/// Adds or replaces a channel.
-pub fn save_channel(connection: &Connection, channel: &ChannelRecord) -> Result<(), BatchError> {
-    channel.write(connection, &SAVE_CHANNEL)?;
-    Ok(())
 }
 
 /// All channels, by name.

@@ -10,7 +10,7 @@ use super::rows::Record;
 use crate::event::{Event, Line, Seq};
 use crate::request::{RequestName, RequestRecord, StoredAsk, WholeChanges};
 use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
-use crate::task::{Status, Task, TaskId, TurnRecord};
+use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
 use crate::token::{Quota, Token};
 
 /// The statuses of finished tasks, as a list in SQL.
@@ -29,15 +29,9 @@ pub fn task(connection: &Connection, id: &TaskId) -> Result<Option<Task>> {
 pub fn tasks(connection: &Connection, filter: &TaskFilter) -> Result<Vec<Task>> {
     let mut conditions = Conditions::default();
     conditions.one_of("status", filter.statuses.iter().map(|status| status.as_str()));
-    if let Some(client_request_id) = &filter.client_request_id {
-        conditions.add("client_request_id = ?", client_request_id.as_str());
-    }
-    if let Some(thread_id) = &filter.thread_id {
-        conditions.add("thread_id = ?", thread_id.as_str());
-    }
-    if let Some(prefix) = &filter.id_prefix {
-        conditions.begins("id", prefix);
-    }
+    conditions.is("client_request_id", filter.client_request_id.as_deref());
+    conditions.is("thread_id", filter.thread_id.as_deref());
+    conditions.begins("id", filter.id_prefix.as_deref());
     if let Some(cwd) = &filter.cwd {
         let cwd = cwd.to_string_lossy();
         let below = if cwd.ends_with('/') { cwd.to_string() } else { format!("{cwd}/") };
@@ -55,10 +49,7 @@ pub fn tasks(connection: &Connection, filter: &TaskFilter) -> Result<Vec<Task>> 
     if let Some(before) = &filter.before {
         conditions.add("ord < (SELECT ord FROM tasks WHERE id = ?)", before.as_str());
     }
-    let limit = filter.limit.map_or(-1, i64::from);
-    let sql = format!("SELECT * FROM tasks{} ORDER BY ord DESC LIMIT {limit}", conditions.as_sql());
-    let mut statement = connection.prepare(&sql)?;
-    statement.query_map(params_from_iter(conditions.values), Task::read)?.collect()
+    conditions.select(connection, "tasks", "ord DESC", filter.limit, Task::read)
 }
 
 /// The turns of a task, the oldest first.
@@ -91,24 +82,17 @@ pub fn last_events(connection: &Connection, id: &TaskId, limit: u32) -> Result<V
 pub fn requests(connection: &Connection, filter: &RequestFilter) -> Result<Vec<RequestRecord>> {
     let mut conditions = Conditions::default();
     conditions.one_of("state", filter.states.iter().map(|state| state.as_str()));
-    if let Some(task_id) = &filter.task_id {
-        conditions.add("task_id = ?", task_id.as_str());
-    }
-    if let Some(request_id) = &filter.request_id {
-        conditions.add("request_id = ?", request_id.as_str());
-    }
+    conditions.is("task_id", filter.task_id.as_ref().map(TaskId::as_str));
+    conditions.is("request_id", filter.request_id.as_ref().map(RequestName::as_str));
     if let Some(prefix) = &filter.id_prefix {
         conditions.add("length(?) > 0", prefix.as_str());
-        conditions.begins("request_id", prefix);
+        conditions.begins("request_id", Some(prefix));
     }
     if let Some(key) = &filter.key {
         conditions.add("epoch = ?", key.epoch.as_str());
         conditions.add("wire_id = ?", serde_json::json!(key.id).to_string());
     }
-    let limit = filter.limit.map(|limit| format!(" LIMIT {limit}")).unwrap_or_default();
-    let sql = format!("SELECT * FROM requests{} ORDER BY ord{limit}", conditions.as_sql());
-    let mut statement = connection.prepare_cached(&sql)?;
-    statement.query_map(params_from_iter(conditions.values), read_request)?.collect()
+    conditions.select(connection, "requests", "ord", filter.limit, read_request)
 }
 
 /// The last log line with a diff.
@@ -131,14 +115,7 @@ pub fn was_steered(connection: &Connection, id: &TaskId, client_id: &str) -> Res
 /// The complete changes of a request.
 pub fn whole_changes(connection: &Connection, request_id: &RequestName) -> Result<Option<WholeChanges>> {
     let mut statement = connection.prepare_cached("SELECT * FROM whole_changes WHERE request_id = ?1")?;
-    let read = |row: &Row<'_>| {
-        Ok(WholeChanges {
-            request_id: row.get("request_id")?,
-            task_id: row.get("task_id")?,
-            changes: json(row, "changes")?,
-        })
-    };
-    statement.query_map([request_id], read)?.next().transpose()
+    statement.query_map([request_id], WholeChanges::read)?.next().transpose()
 }
 
 /// All tokens, by name.
@@ -150,30 +127,11 @@ pub fn tokens(connection: &Connection) -> Result<Vec<Token>> {
 /// Lines of the audit log: the newest that match, the oldest first.
 pub fn audit(connection: &Connection, filter: &AuditFilter) -> Result<Vec<AuditLine>> {
     let mut conditions = Conditions::default();
-    if let Some(prefix) = &filter.task_id_prefix {
-        conditions.begins("task_id", prefix);
-    }
-    if let Some(since) = filter.since {
-        // Safe in SQL text, because it is a number.
-        conditions.terms.push(format!("at >= {since}"));
-    }
-    let limit = filter.limit.map_or(-1, i64::from);
-    let sql = format!("SELECT * FROM audit{} ORDER BY ord DESC LIMIT {limit}", conditions.as_sql());
-    let mut statement = connection.prepare(&sql)?;
-    let mut lines: Vec<_> =
-        statement.query_map(params_from_iter(conditions.values), read_audit)?.collect::<Result<_>>()?;
+    conditions.begins("task_id", filter.task_id_prefix.as_deref());
+    conditions.since("at", filter.since);
+    let mut lines = conditions.select(connection, "audit", "ord DESC", filter.limit, AuditLine::read)?;
     lines.reverse();
     Ok(lines)
-}
-
-fn read_audit(row: &Row<'_>) -> Result<AuditLine> {
-    Ok(AuditLine {
-        at: row.get("at")?,
-        actor: row.get("actor")?,
-        action: row.get("action")?,
-        task_id: row.get("task_id")?,
-        detail: row.get("detail")?,
-    })
 }
 
 /// The conditions of a filter, joined by AND.
@@ -192,10 +150,27 @@ impl Conditions {
         self.values.push(Value::Text(value.into()));
     }
 
+    /// Adds `column = value`, if there is a value.
+    pub fn is(&mut self, column: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.add(&format!("{column} = ?"), value);
+        }
+    }
+
+    /// Adds `column >= time`, if there is a time.
+    pub fn since(&mut self, column: &str, time: Option<TimeMs>) {
+        if let Some(time) = time {
+            self.terms.push(format!("{column} >= ?"));
+            self.values.push(Value::Integer(time));
+        }
+    }
+
     /// Uses a range instead of LIKE: a range uses the index, and no character of the prefix has a special meaning.
-    fn begins(&mut self, column: &str, prefix: &str) {
-        self.add(&format!("{column} >= ?"), prefix);
-        self.add(&format!("{column} < ?"), format!("{prefix}{}", char::MAX));
+    fn begins(&mut self, column: &str, prefix: Option<&str>) {
+        if let Some(prefix) = prefix {
+            self.add(&format!("{column} >= ?"), prefix);
+            self.add(&format!("{column} < ?"), format!("{prefix}{}", char::MAX));
+        }
     }
 
     /// Adds `column IN (…)`. An empty list adds no condition.
@@ -206,6 +181,20 @@ impl Conditions {
         if count > 0 {
             self.terms.push(format!("{column} IN ({})", vec!["?"; count].join(", ")));
         }
+    }
+
+    /// Reads the rows that match, at most `limit`.
+    pub fn select<T>(
+        self,
+        connection: &Connection,
+        table: &str,
+        order: &str,
+        limit: Option<u32>,
+        read: fn(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let limit = limit.map(|limit| format!(" LIMIT {limit}")).unwrap_or_default();
+        let sql = format!("SELECT * FROM {table}{} ORDER BY {order}{limit}", self.as_sql());
+        connection.prepare_cached(&sql)?.query_map(params_from_iter(self.values), read)?.collect()
     }
 
     /// The WHERE clause, or nothing.
@@ -225,7 +214,7 @@ fn read_request(row: &Row<'_>) -> Result<RequestRecord> {
         state: row.get::<_, Word<_>>("state")?.0,
         sealed_ask: row.get("sealed_ask")?,
         sealed_decision: row.get("sealed_decision")?,
-        decision: row.get("decision")?,
+        decision: row.get::<_, Option<Word<_>>>("decision")?.map(|word| word.0),
         decided_by: row.get("decided_by")?,
         decided_at: row.get("decided_at")?,
         created_at: row.get("created_at")?,

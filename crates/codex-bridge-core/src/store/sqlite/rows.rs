@@ -5,6 +5,8 @@ use rusqlite::{Connection, Result, Row, ToSql};
 use super::cell::{Json, Word};
 use crate::inbox::{ChannelRecord, Conversation, Message};
 use crate::outbox::Delivery;
+use crate::request::WholeChanges;
+use crate::store::AuditLine;
 use crate::task::{Task, TurnRecord};
 
 /// A record whose fields are the columns of its table.
@@ -165,6 +167,10 @@ record!(Message {
     acknowledged_at: plain,
     updated_at: plain,
 });
+
+record!(AuditLine { at: plain, actor: plain, action: plain, task_id: plain, detail: plain });
+
+record!(WholeChanges { request_id: plain, task_id: plain, changes: json });
 
 record!(Conversation { channel: plain, key: plain, task_id: plain, workspace: plain, updated_at: plain });
 

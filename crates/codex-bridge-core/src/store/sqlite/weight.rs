@@ -24,7 +24,7 @@ fn of_write(write: &Write) -> usize {
         Write::SaveWholeChanges(whole) => ROW + of_json(&whole.changes),
         Write::AddDelivery(delivery) | Write::SaveDelivery(delivery) => ROW + of_json(&delivery.notice),
         Write::Append { events, .. } => 64 * events.len(),
-        Write::Audit { detail, .. } => ROW + detail.len(),
+        Write::Audit(line) => ROW + line.detail.len(),
         Write::AddMessage(message) | Write::SaveMessage(message) => {
             ROW + message.sealed_text.as_ref().map_or(0, Vec::len)
         }

@@ -6,12 +6,12 @@ use codex_bridge_core::event::Event;
 use codex_bridge_core::inbox::{self, Message};
 use codex_bridge_core::outbox::{self, Content, Delivery};
 use codex_bridge_core::request::{RequestRecord, RequestState};
-use codex_bridge_core::store::memory::Memory;
 use codex_bridge_core::store::{DeliveryFilter, MessageFilter, RequestFilter, Store, TaskFilter};
 use codex_bridge_core::task::{Task, TurnProgress, TurnRecord};
 use codex_session::TurnOutcome;
 
 use super::world::Ledger;
+use crate::memory_store::Memory;
 
 /// What is in the store when a run is over.
 pub struct Rows {

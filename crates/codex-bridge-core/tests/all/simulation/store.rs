@@ -7,15 +7,15 @@ use codex_bridge_core::event::{Event, Seq};
 use codex_bridge_core::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message};
 use codex_bridge_core::outbox::Delivery;
 use codex_bridge_core::request::{RequestName, RequestRecord, RequestState, WholeChanges};
-use codex_bridge_core::store::memory::Memory;
 use codex_bridge_core::store::{
     AuditFilter, AuditLine, Counts, DeliveryFilter, Error, MessageFilter, Prune, RequestFilter, Store,
-    TaskFilter, Write,
+    StoreFuture, TaskFilter, Write,
 };
 use codex_bridge_core::task::{Task, TaskId, TurnRecord};
 use codex_bridge_core::token::{Token, Used};
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+
+use crate::memory_store::Memory;
 
 use super::world::{Life, World};
 
@@ -29,10 +29,7 @@ pub struct Gated {
 
 impl Gated {
     /// Reads, unless the store fails or the bridge is dead.
-    fn read<'a, T: Send + 'a>(
-        &'a self,
-        read: BoxFuture<'a, Result<T, Error>>,
-    ) -> BoxFuture<'a, Result<T, Error>> {
+    fn read<'a, T: Send + 'a>(&'a self, read: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
         async move {
             if self.life.is_dead() {
                 std::future::pending::<()>().await;
@@ -102,92 +99,84 @@ fn named(batch: &[Write]) -> String {
         Write::AddMessage(one) => format!("+{}", one.external_id),
         Write::SaveMessage(one) => format!("{} {}", one.external_id, one.state.as_str()),
         Write::Append { events, .. } => format!("{} lines", events.len()),
-        Write::Audit { action, .. } => format!("audit {action}"),
+        Write::Audit(line) => format!("audit {}", line.action),
         _ => "…".to_owned(),
     };
     batch.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 impl Store for Gated {
-    fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>> {
+    fn check_writable(&self) -> StoreFuture<'_, ()> {
         self.read(self.rows.check_writable())
     }
 
-    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Vec<Event>, Error>> {
+    fn commit(&self, batch: Vec<Write>) -> StoreFuture<'_, Vec<Event>> {
         // As with a real store, what was handed over is carried out, whoever still waits for it.
         let committed = tokio::spawn(self.clone().carry_out(batch));
         async move { committed.await.unwrap() }.boxed()
     }
 
-    fn prune(&self, prune: Prune) -> BoxFuture<'_, Result<u64, Error>> {
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
         self.read(self.rows.prune(prune))
     }
 
-    fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>> {
+    fn task<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Task>> {
         self.read(self.rows.task(id))
     }
 
-    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> BoxFuture<'a, Result<Vec<Task>, Error>> {
+    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> StoreFuture<'a, Vec<Task>> {
         self.read(self.rows.tasks(filter))
     }
 
-    fn turns<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Vec<TurnRecord>, Error>> {
+    fn turns<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Vec<TurnRecord>> {
         self.read(self.rows.turns(id))
     }
 
-    fn events<'a>(
-        &'a self,
-        id: &'a TaskId,
-        after: Seq,
-        limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+    fn events<'a>(&'a self, id: &'a TaskId, after: Seq, limit: u32) -> StoreFuture<'a, Vec<Event>> {
         self.read(self.rows.events(id, after, limit))
     }
 
-    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> StoreFuture<'a, Vec<Event>> {
         self.read(self.rows.last_events(id, limit))
     }
 
-    fn last_diff<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Event>, Error>> {
+    fn last_diff<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Event>> {
         self.read(self.rows.last_diff(id))
     }
 
-    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
+    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> StoreFuture<'a, bool> {
         self.read(self.rows.was_steered(id, client_id))
     }
 
-    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>> {
+    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> StoreFuture<'a, Vec<RequestRecord>> {
         self.read(self.rows.requests(filter))
     }
 
-    fn whole_changes<'a>(
-        &'a self,
-        request_id: &'a RequestName,
-    ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>> {
+    fn whole_changes<'a>(&'a self, request_id: &'a RequestName) -> StoreFuture<'a, Option<WholeChanges>> {
         self.read(self.rows.whole_changes(request_id))
     }
 
-    fn counts(&self) -> BoxFuture<'_, Result<Counts, Error>> {
+    fn counts(&self) -> StoreFuture<'_, Counts> {
         self.read(self.rows.counts())
     }
 
-    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>> {
+    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> StoreFuture<'a, Vec<Delivery>> {
         self.read(self.rows.deliveries(filter))
     }
 
-    fn next_deliveries(&self) -> BoxFuture<'_, Result<Vec<Delivery>, Error>> {
+    fn next_deliveries(&self) -> StoreFuture<'_, Vec<Delivery>> {
         self.read(self.rows.next_deliveries())
     }
 
-    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> StoreFuture<'a, Vec<Message>> {
         self.read(self.rows.messages(filter))
     }
 
-    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<u64, Error>> {
+    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> StoreFuture<'a, u64> {
         self.read(self.rows.message_count(filter))
     }
 
-    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> StoreFuture<'a, Vec<Message>> {
         self.read(self.rows.next_messages(channel))
     }
 
@@ -195,31 +184,31 @@ impl Store for Gated {
         &'a self,
         channel: &'a ChannelName,
         key: Option<&'a ConversationKey>,
-    ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>> {
+    ) -> StoreFuture<'a, Vec<Conversation>> {
         self.read(self.rows.conversations(channel, key))
     }
 
-    fn channels(&self) -> BoxFuture<'_, Result<Vec<ChannelRecord>, Error>> {
+    fn channels(&self) -> StoreFuture<'_, Vec<ChannelRecord>> {
         self.read(self.rows.channels())
     }
 
-    fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>> {
+    fn tokens(&self) -> StoreFuture<'_, Vec<Token>> {
         self.read(self.rows.tokens())
     }
 
-    fn used_by<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Used, Error>> {
+    fn used_by<'a>(&'a self, token: &'a str) -> StoreFuture<'a, Used> {
         self.read(self.rows.used_by(token))
     }
 
-    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>> {
+    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> StoreFuture<'a, Vec<AuditLine>> {
         self.read(self.rows.audit(filter))
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>> {
+    fn check(&self) -> StoreFuture<'_, Vec<String>> {
         self.read(self.rows.check())
     }
 
-    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
+    fn backup<'a>(&'a self, file: &'a Path) -> StoreFuture<'a, ()> {
         self.read(self.rows.backup(file))
     }
 }

@@ -64,19 +64,20 @@ impl Api {
     pub async fn notify(&self, text: &str) -> Outcome {
         match self.post(&self.of_workspace("notify"), &json!({ "message": text })).await {
             Ok(reply) if reply.is_success() => Outcome::delivered(None),
-            Ok(reply) if matches!(reply.status, 400 | 403) => Outcome::failed(
-                Refusal::Never,
-                format!("the platform answered {}: {}", reply.status, error_message(&reply)),
-            ),
-            Ok(reply) => reply.refusal(),
+            Ok(reply) => refusal(&reply),
             Err(error) => error.into(),
         }
     }
 }
 
-/// The error message in a reply.
-pub fn error_message(reply: &Reply) -> String {
-    reply.body["error"].as_str().unwrap_or("without a reason").chars().take(200).collect()
+/// What a reply means that is no success.
+pub fn refusal(reply: &Reply) -> Outcome {
+    if !matches!(reply.status, 400 | 403) {
+        return reply.refusal();
+    }
+    let why = reply.body["error"].as_str().unwrap_or("without a reason").chars().take(200);
+    let why = format!("the platform answered {}: {}", reply.status, why.collect::<String>());
+    Outcome::failed(Refusal::Never, why)
 }
 
 /// The error for a reply that may be different later.
@@ -85,10 +86,4 @@ pub fn retry_later(reply: &Reply) -> ChannelError {
         after: reply.retry_after,
         reason: format!("the platform answered {}", reply.status),
     }
-}
-
-/// The error for a call without a reply.
-pub fn connection_error(error: &http::Error) -> ChannelError {
-    let why = format!("the platform cannot be reached: {error}");
-    if *error == http::Error::Address { ChannelError::Fatal(why) } else { ChannelError::retry(why) }
 }

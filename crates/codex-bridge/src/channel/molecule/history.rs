@@ -57,7 +57,7 @@ pub async fn read_back(
 
 /// One page, in order; none if the platform does not know the position.
 pub async fn page(molecule: &Molecule, query: &str) -> Result<Option<Vec<Row>>, ChannelError> {
-    let reply = molecule.api.activity(query).await.map_err(|error| api::connection_error(&error))?;
+    let reply = molecule.api.activity(query).await?;
     match reply.status {
         200 => Ok(Some(row::in_order(&reply.body))),
         410 => Ok(None),

@@ -5,14 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use codex_bridge_core::outbox::notice::AboutTask;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Asked, Attempt, Notice, Outcome};
-use codex_bridge_core::request::Button;
-use codex_bridge_core::request::RequestName;
+use codex_bridge_core::request::{Button, RequestName};
 use codex_session::Decision;
 use serde_json::{Value, json};
 
 use super::super::{ChannelError, Tap};
 use super::LIMIT;
-use super::api::{self, Api, error_message};
+use super::api::{self, Api};
 use crate::channel::text;
 
 /// The `responder_type` of a person.
@@ -24,23 +23,12 @@ pub struct CanvasRequests {
     open: Mutex<Vec<(String, String)>>,
 }
 
-/// The outcome of showing requests on the canvas.
-#[derive(Debug, PartialEq, Eq)]
-pub enum AskOutcome {
-    /// All requests are shown.
-    All,
-    /// The server has no requests: people decide with text commands instead.
-    Unsupported,
-    /// A request could not be shown.
-    Failed(Outcome),
-}
-
 /// Whether the server has requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestSupport {
-    /// It has; existing ones were adopted.
+    /// It has.
     Supported,
-    /// It has not.
+    /// It has not: people decide with text commands instead.
     Unsupported,
 }
 
@@ -82,21 +70,20 @@ impl CanvasRequests {
         attempt.notice.requests().iter().all(|asked| open.iter().any(|(_, known)| *known == asked.name()))
     }
 
-    /// Shows each request of a notice on the canvas, unless it is there already.
-    pub async fn ask(&self, api: &Api, attempt: &Attempt) -> AskOutcome {
+    /// Shows each request of a notice on the canvas, unless it is there already. The error is the outcome of the delivery.
+    pub async fn ask(&self, api: &Api, attempt: &Attempt) -> Result<RequestSupport, Outcome> {
         if self.has_all(attempt) {
-            return AskOutcome::All;
+            return Ok(RequestSupport::Supported);
         }
-        match self.adopt(api, attempt).await {
-            Ok(RequestSupport::Supported) => {}
-            Ok(RequestSupport::Unsupported) => return AskOutcome::Unsupported,
-            Err(error) => {
-                let refusal = match error {
-                    ChannelError::Retry { after: Some(after), .. } => Refusal::NotBefore(after),
-                    _ => Refusal::Later,
-                };
-                return AskOutcome::Failed(Outcome::failed(refusal, error.reason()));
-            }
+        let adopted = self.adopt(api, attempt).await.map_err(|error| {
+            let refusal = match error {
+                ChannelError::Retry { after: Some(after), .. } => Refusal::NotBefore(after),
+                _ => Refusal::Later,
+            };
+            Outcome::failed(refusal, error.reason())
+        })?;
+        if adopted == RequestSupport::Unsupported {
+            return Ok(RequestSupport::Unsupported);
         }
         for asked in attempt.notice.requests() {
             if self.open_pairs().iter().any(|(_, known)| *known == asked.name()) {
@@ -108,34 +95,24 @@ impl CanvasRequests {
                 "title": format!("{title} [{}]", asked.name()),
                 "detail": text::chat(&only_request(attempt, asked), attempt.may_be_duplicate, LIMIT),
             });
-            let reply = match api.post(&api.of_workspace("requests"), &body).await {
-                Ok(reply) => reply,
-                Err(error) => return AskOutcome::Failed(error.into()),
-            };
+            let reply = api.post(&api.of_workspace("requests"), &body).await?;
             match reply.body["request_id"].as_str() {
-                Some(id) if reply.is_success() => {
-                    self.add(vec![(id.to_owned(), asked.name())]);
-                }
-                _ if reply.status == 404 => return AskOutcome::Unsupported,
-                _ if matches!(reply.status, 400 | 403) => {
-                    let why = format!("the platform answered {}: {}", reply.status, error_message(&reply));
-                    return AskOutcome::Failed(Outcome::failed(Refusal::Never, why));
-                }
+                Some(id) if reply.is_success() => self.add(vec![(id.to_owned(), asked.name())]),
+                _ if reply.status == 404 => return Ok(RequestSupport::Unsupported),
                 // The platform accepted the request, but its id is missing: the retry looks for it.
                 _ if reply.is_success() => {
-                    return AskOutcome::Failed(Outcome::in_doubt("the platform's answer has no request_id"));
+                    return Err(Outcome::in_doubt("the platform's answer has no request_id"));
                 }
-                _ => return AskOutcome::Failed(reply.refusal()),
+                _ => return Err(api::refusal(&reply)),
             }
         }
-        AskOutcome::All
+        Ok(RequestSupport::Supported)
     }
 
     /// Adopts requests that are on the canvas already under these names, answered or not: an earlier daemon may have created
     /// them before it died. An unreadable list is an error, not an empty list.
     pub async fn adopt(&self, api: &Api, attempt: &Attempt) -> Result<RequestSupport, ChannelError> {
-        let listed =
-            api.get(&api.of_workspace("requests")).await.map_err(|error| api::connection_error(&error))?;
+        let listed = api.get(&api.of_workspace("requests")).await?;
         let rows = match listed.body.as_array() {
             Some(rows) if listed.is_success() => rows.as_slice(),
             _ if listed.status == 404 => return Ok(RequestSupport::Unsupported),
@@ -256,7 +233,6 @@ pub fn requests_in_text(attempt: &Attempt) -> Vec<RequestName> {
     if text::is_whole(&attempt.notice, LIMIT) { ids(attempt) } else { Vec::new() }
 }
 
-/// The notice with this request only.
 fn only_request(attempt: &Attempt, asked: &Asked) -> Notice {
     attempt.notice.asking(vec![asked.clone()])
 }

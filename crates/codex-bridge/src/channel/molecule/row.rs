@@ -24,7 +24,6 @@ const UNNAMED: &str = "unknown";
 /// The longest usable name of a source.
 const SOURCE_CHARS: usize = 64;
 
-/// The writer of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Writer {
     /// A person on the canvas, according to the platform.
@@ -126,7 +125,6 @@ impl Row {
             && self.response_body["result"].as_str() == Some(text)
     }
 
-    /// Whether the row needs no answer.
     fn needs_no_reply(&self, request: &Value, workspace: &str) -> bool {
         let method = self.method.as_deref().unwrap_or_default();
         let source = self.source_id.as_deref().filter(|id| !id.is_empty());

@@ -3,8 +3,7 @@
 use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Asked, Attempt, Content, Outcome};
-use codex_bridge_core::request::Button;
-use codex_bridge_core::request::RequestName;
+use codex_bridge_core::request::{Button, RequestName};
 use codex_session::Decision;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -65,30 +64,22 @@ pub struct Inbound {
     id: String,
     conversation: String,
     sender: PluginUser,
-    #[serde(default)]
     text: Option<String>,
     #[serde(default)]
     attachments: Vec<Attachment>,
-    #[serde(default)]
     reply_to: Option<String>,
-    #[serde(default)]
     ts: Option<Value>,
     /// Whether other people read the conversation too.
     #[serde(default)]
     shared: bool,
     /// The plugin's cursor behind this message.
-    #[serde(default)]
     pub cursor: Option<String>,
 }
 
-/// An attachment of a message.
 #[derive(Debug, Deserialize)]
 struct Attachment {
-    #[serde(default)]
     kind: Option<String>,
-    #[serde(default)]
     name: Option<String>,
-    #[serde(default)]
     uri: Option<String>,
 }
 
@@ -101,7 +92,6 @@ impl Attachment {
 #[derive(Debug, Deserialize)]
 struct PluginUser {
     id: String,
-    #[serde(default)]
     name: Option<String>,
     /// Whether the user is a program that writes by itself. Only the plugin can know.
     #[serde(default)]
@@ -164,9 +154,7 @@ pub struct Action {
     #[serde(rename = "action_id")]
     id: String,
     user: PluginUser,
-    #[serde(default)]
     message_id: Option<String>,
-    #[serde(default)]
     conversation: Option<String>,
 }
 

@@ -1,12 +1,11 @@
 //! The state that is stored with the plugin's cursor: the messages with buttons, and those that show progress, so that they
 //! can be edited after a restart. All of it is redacted.
 
-use codex_bridge_core::inbox::MessageId;
 use codex_bridge_core::request::RequestName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::channel::recent::{MAX_ENTRIES, Recent};
+use crate::channel::recent::Recent;
 
 /// The stored state of a plugin.
 #[derive(Debug, Default)]
@@ -76,18 +75,6 @@ impl Memory {
         let saved = SavedMemory { plugin: self.cursor.clone(), asking, shown };
         serde_json::to_string(&saved).ok().filter(|_| !is_empty)
     }
-
-    /// Remembers a message with buttons.
-    pub fn add_request_message(&mut self, asking: RequestMessage) {
-        self.request_messages.push(asking);
-        let surplus = self.request_messages.len().saturating_sub(MAX_ENTRIES);
-        self.request_messages.drain(..surplus);
-    }
-
-    /// Remembers the message of a turn.
-    pub fn show(&mut self, message: &MessageId, shown: ProgressMessage) {
-        self.progress_messages.insert(message.as_str(), shown);
-    }
 }
 
 #[cfg(test)]
@@ -99,14 +86,14 @@ mod tests {
         let mut before = Memory::default();
         assert_eq!(before.to_saved(), None);
         assert_eq!(before.restore(Some("42")), Some("42".to_owned()), "a plugin's own words");
-        before.add_request_message(RequestMessage {
+        before.request_messages.push(RequestMessage {
             message_id: "m1".into(),
             text: "Codex asks".into(),
             requests: vec!["req-1".into()],
             actions: Vec::new(),
         });
-        before
-            .show(&"in-1".into(), ProgressMessage { message_id: Some("m2".into()), text: "working".into() });
+        let shown = ProgressMessage { message_id: Some("m2".into()), text: "working".into() };
+        before.progress_messages.insert("in-1", shown);
         let mut after = Memory::default();
         assert_eq!(after.restore(before.to_saved().as_deref()), Some("42".to_owned()));
         assert_eq!(after.request_messages, before.request_messages);

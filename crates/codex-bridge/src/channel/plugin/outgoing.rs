@@ -10,8 +10,7 @@ use serde_json::json;
 use super::memory::{ProgressMessage, RequestMessage};
 use super::process::Process;
 use super::{Plugin, READY_TIMEOUT, envelope};
-use crate::channel::Progress;
-use crate::channel::text;
+use crate::channel::{Progress, recent, text};
 
 /// How long a plugin may take to send a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(40);
@@ -44,7 +43,7 @@ impl Plugin {
             self.remember(|memory| {
                 memory.request_messages.retain(|one| one.message_id != asking.message_id);
                 if !asking.requests.is_empty() {
-                    memory.add_request_message(asking);
+                    recent::push(&mut memory.request_messages, asking);
                 }
             });
         }
@@ -71,7 +70,7 @@ impl Plugin {
                 requests: attempt.notice.requests().iter().map(|asked| asked.request_id.clone()).collect(),
                 actions: params["actions"].as_array().cloned().unwrap_or_default(),
             };
-            self.remember(|memory| memory.add_request_message(message));
+            self.remember(|memory| recent::push(&mut memory.request_messages, message));
         }
         outcome
     }
@@ -115,7 +114,7 @@ impl Plugin {
 
     fn remember_progress(&self, progress: &Progress, message_id: Option<String>, text: &str) {
         let shown = ProgressMessage { message_id, text: text.to_owned() };
-        self.remember(|memory| memory.show(&progress.message_id, shown));
+        self.remember(|memory| memory.progress_messages.insert(progress.message_id.as_str(), shown));
     }
 }
 

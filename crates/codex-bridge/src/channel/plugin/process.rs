@@ -21,7 +21,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::channel::exec::ProcessGroup;
 
-/// The longest line.
 const LINE_BYTES: u64 = 1024 * 1024;
 /// How much of a line on stderr is read, and how much is logged.
 const STDERR_LINE_BYTES: u64 = 64 * 1024;

@@ -129,12 +129,8 @@ pub fn outcome(reply: &Reply) -> Outcome {
     }
     let described = reply.body["description"].as_str().unwrap_or("without a reason");
     let error = format!("Telegram answered {}: {described}", reply.status);
-    let wait = reply.body["parameters"]["retry_after"].as_u64().map(Duration::from_secs);
     match reply.status {
-        429 => {
-            let wait = wait.or(reply.retry_after);
-            Outcome::failed(wait.map_or(Refusal::Later, Refusal::NotBefore), error)
-        }
+        429 => Outcome::failed(retry_after(reply).map_or(Refusal::Later, Refusal::NotBefore), error),
         // Blocked, kicked, or no such chat.
         403 => Outcome::failed(Refusal::Gone, error),
         400 if described.contains("chat not found") => Outcome::failed(Refusal::Gone, error),
@@ -144,6 +140,12 @@ pub fn outcome(reply: &Reply) -> Outcome {
         401 | 404 => Outcome::failed(Refusal::Later, error),
         _ => reply.refusal(),
     }
+}
+
+/// The pause that Telegram asks for, if any.
+pub fn retry_after(reply: &Reply) -> Option<Duration> {
+    let wait = reply.body["parameters"]["retry_after"].as_u64().map(Duration::from_secs);
+    wait.or(reply.retry_after)
 }
 
 fn migrated(reply: &Reply, error: String) -> String {

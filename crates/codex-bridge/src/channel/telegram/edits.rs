@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::chats::{Choice, Verdict};
-use codex_bridge_core::request::{RequestName, RequestRecord, RequestState};
+use codex_bridge_core::request::{DecisionWord, RequestName, RequestRecord, RequestState};
 use codex_session::Decision;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,8 +13,7 @@ use super::memory::{ProgressMessage, RequestMessage};
 use super::outgoing::{EditOutcome, numeric_place};
 use super::{Telegram, keyboard};
 use crate::amount;
-use crate::channel::text;
-use crate::channel::{Progress, Tap};
+use crate::channel::{Progress, Tap, text};
 
 /// The pause between progress edits in a group.
 const GROUP_EDITS_EVERY: Duration = Duration::from_secs(6);
@@ -91,7 +90,8 @@ impl Telegram {
 
     /// Shows a turn in one message: sent once, edited when the text changes, forgotten at the end.
     pub(super) async fn show_progress(&self, progress: &Progress) {
-        let known = self.memory().progress_messages.get(progress.message_id.as_str()).cloned();
+        let turn = progress.message_id.as_str();
+        let known = self.memory().progress_messages.get(turn).cloned();
         let text = text::with_note("", &text::harmless(&progress.text), LIMIT);
         match known {
             None if progress.is_finished => {}
@@ -99,10 +99,10 @@ impl Telegram {
                 let Ok((_, place)) = numeric_place(&progress.place) else { return };
                 let shown = ProgressMessage { place: progress.place.clone(), message_id: None, text };
                 // Stored before sending, so that there is never a second message for the turn.
-                self.memory().show(&progress.message_id, shown.clone());
+                self.memory().progress_messages.insert(turn, shown.clone());
                 let sent = self.post(&place, &shown.text, &Value::Null, None).await;
                 let message_id = sent.ok().and_then(|reply| reply.body["result"]["message_id"].as_i64());
-                self.memory().show(&progress.message_id, ProgressMessage { message_id, ..shown });
+                self.memory().progress_messages.insert(turn, ProgressMessage { message_id, ..shown });
             }
             Some(shown) => self.edit_progress(progress, shown, text).await,
         }
@@ -119,7 +119,7 @@ impl Telegram {
         if progress.is_finished && edited != EditOutcome::Later {
             memory.progress_messages.remove(progress.message_id.as_str());
         } else if edited == EditOutcome::Done {
-            memory.show(&progress.message_id, ProgressMessage { text, ..shown });
+            memory.progress_messages.insert(progress.message_id.as_str(), ProgressMessage { text, ..shown });
         }
     }
 
@@ -161,6 +161,6 @@ fn closed(request: &RequestRecord) -> String {
         RequestState::Expired => format!("nobody answered in time, so it was declined{at}"),
         RequestState::Orphaned => "no longer open: its turn has ended".to_owned(),
         RequestState::AnsweredElsewhere => format!("answered in Codex's own terminal{at}"),
-        _ => format!("{} by {by}{at}", request.decision.as_deref().unwrap_or("answered")),
+        _ => format!("{} by {by}{at}", request.decision.as_ref().map_or("answered", DecisionWord::as_str)),
     }
 }

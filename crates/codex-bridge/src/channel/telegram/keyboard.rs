@@ -3,8 +3,7 @@
 
 use codex_bridge_core::chats::Choice;
 use codex_bridge_core::inbox::answer;
-use codex_bridge_core::request::Button;
-use codex_bridge_core::request::RequestName;
+use codex_bridge_core::request::{Button, RequestName};
 use codex_session::Decision;
 use codex_session::ask::Offer;
 use serde_json::{Value, json};

@@ -4,14 +4,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use codex_bridge_core::inbox::MessageId;
-use codex_bridge_core::outbox::{Attempt, DeliveryId};
+use codex_bridge_core::outbox::Attempt;
 use codex_bridge_core::request::RequestName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::update::Tapped;
-use crate::channel::recent::{MAX_ENTRIES, Recent};
+use crate::channel::recent::Recent;
 
 /// How long polls stay short after an update.
 const ACTIVE_FOR: Duration = Duration::from_mins(1);
@@ -34,7 +33,7 @@ pub struct Memory {
     /// Groups in which progress was edited, and when.
     pub edited_at: HashMap<i64, Instant>,
     /// Deliveries of several messages that are not complete, by their ids.
-    parts_sent: Recent<PartsSent>,
+    pub parts_sent: Recent<PartsSent>,
     /// The bot's user name.
     pub username: String,
     /// When the last update arrived.
@@ -117,18 +116,6 @@ impl Memory {
         serde_json::to_string(&cursor).ok()
     }
 
-    /// Remembers a message with buttons.
-    pub fn add_request_message(&mut self, message: RequestMessage) {
-        self.request_messages.push(message);
-        let surplus = self.request_messages.len().saturating_sub(MAX_ENTRIES);
-        self.request_messages.drain(..surplus);
-    }
-
-    /// Remembers the message of a turn, sent or failed.
-    pub fn show(&mut self, turn: &MessageId, shown: ProgressMessage) {
-        self.progress_messages.insert(turn.as_str(), shown);
-    }
-
     /// Notes that a group became a supergroup. Telegram sends a message about it in both.
     pub fn note_move(&mut self, message: &Value) {
         let chat = message["chat"]["id"].as_i64();
@@ -158,16 +145,6 @@ impl Memory {
         self.parts_sent.get(attempt.key.as_str()).copied().unwrap_or(PartsSent { sent: 0, in_doubt })
     }
 
-    /// Notes the progress of a delivery.
-    pub fn note_parts_sent(&mut self, key: &DeliveryId, parts_sent: PartsSent) {
-        self.parts_sent.insert(key.as_str(), parts_sent);
-    }
-
-    /// Forgets a complete delivery.
-    pub fn forget_parts_sent(&mut self, key: &DeliveryId) {
-        self.parts_sent.remove(key.as_str());
-    }
-
     /// The present number of a chat.
     pub fn current_chat(&self, chat: i64) -> i64 {
         self.moved.get(&chat).copied().unwrap_or(chat)
@@ -183,6 +160,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channel::recent::{self, MAX_ENTRIES};
 
     #[test]
     fn the_next_life_knows_what_this_one_has_to_edit() {
@@ -194,11 +172,9 @@ mod tests {
             buttons: Value::Null,
             requests: vec!["req-1".into()],
         };
-        (0..100).for_each(|number| memory.add_request_message(message(number)));
-        memory.show(
-            &"in-1".into(),
-            ProgressMessage { place: "42".into(), message_id: Some(7), text: "working".into() },
-        );
+        (0..100).for_each(|number| recent::push(&mut memory.request_messages, message(number)));
+        let shown = ProgressMessage { place: "42".into(), message_id: Some(7), text: "working".into() };
+        memory.progress_messages.insert("in-1", shown);
         memory.moved.insert(-1, -100);
         let mut next = Memory::default();
         next.restore(memory.cursor().as_deref());

@@ -7,10 +7,11 @@ use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Attempt, Outcome};
 use serde_json::{Value, json};
 
-use super::api::{Chat, LIMIT, Place, outcome};
+use super::api::{Chat, LIMIT, Place, outcome, retry_after};
 use super::memory::{PartsSent, RequestMessage};
 use super::{Telegram, keyboard, update};
 use crate::channel::http::{self, Reply};
+use crate::channel::recent;
 use crate::channel::text::{self, Part};
 
 /// The longest reply to a tap, in characters.
@@ -65,6 +66,7 @@ impl Telegram {
         let mut reply_to =
             reply_to.and_then(|id| update::message_number(id, self.memory().current_chat(chat)));
         let [parts, marked] = [false, true].map(|marks| text::parts(&attempt.notice, marks, LIMIT));
+        let key = attempt.key.as_str();
         let mut parts_sent = self.memory().parts_sent(attempt);
         let mut last = Outcome::delivered(None);
         // A repetition has as many parts as the first attempt.
@@ -72,17 +74,17 @@ impl Telegram {
             let part = if number < parts_sent.in_doubt { marked } else { plain };
             let doubtful = PartsSent { in_doubt: parts_sent.in_doubt.max(number + 1), ..parts_sent };
             // Noted before the outcome is known: an attempt that times out ends in the next line.
-            self.memory().note_parts_sent(&attempt.key, doubtful);
+            self.memory().parts_sent.insert(key, doubtful);
             last = self.send_part(place, part, reply_to.take()).await;
             if let Outcome::Failed { in_doubt, .. } = &mut last {
-                self.memory().note_parts_sent(&attempt.key, if *in_doubt { doubtful } else { parts_sent });
+                self.memory().parts_sent.insert(key, if *in_doubt { doubtful } else { parts_sent });
                 // After a restart the sent messages are unknown and would be sent again.
                 *in_doubt |= number > 0;
                 return last;
             }
             parts_sent.sent = number + 1;
         }
-        self.memory().forget_parts_sent(&attempt.key);
+        self.memory().parts_sent.remove(key);
         if let Outcome::Delivered { shown, .. } = &mut last {
             *shown = text::requests_shown_whole(&parts);
         }
@@ -101,14 +103,9 @@ impl Telegram {
             && has_any(&buttons)
         {
             let requests = part.decides.iter().map(|shown| shown.asked.request_id.clone()).collect();
-            let text = part.text.clone();
-            self.memory().add_request_message(RequestMessage {
-                place: place.to_string(),
-                message_id,
-                text,
-                buttons,
-                requests,
-            });
+            let (place, text) = (place.to_string(), part.text.clone());
+            let message = RequestMessage { place, message_id, text, buttons, requests };
+            recent::push(&mut self.memory().request_messages, message);
         }
         outcome
     }
@@ -174,8 +171,7 @@ impl Telegram {
     /// Notes that a chat got too many messages, and until when it must not be edited.
     fn note_flood(&self, chat: i64, reply: &Reply) {
         if reply.status == 429 {
-            let wait = reply.body["parameters"]["retry_after"].as_u64().map(Duration::from_secs);
-            let wait = wait.or(reply.retry_after).unwrap_or(Duration::from_secs(1));
+            let wait = retry_after(reply).unwrap_or(Duration::from_secs(1));
             self.memory().rate_limited.insert(chat, Instant::now() + wait);
         }
     }

@@ -23,7 +23,7 @@ fn a_tap_that_could_not_be_decided_on_comes_again_when_the_channel_is_begun_agai
     assert_eq!((taps(), taps()), (1, 0), "one that comes twice is decided on once");
     begin();
     assert_eq!(taps(), 1);
-    bot.memory().add_request_message(memory::RequestMessage {
+    bot.memory().request_messages.push(memory::RequestMessage {
         place: "42".to_owned(),
         message_id: 9,
         text: "Codex asks".to_owned(),

@@ -20,7 +20,6 @@ const ATTACHMENTS: [&str; 10] = [
     "contact",
 ];
 
-/// The line above a forwarded text.
 const FORWARDED: &str = "(forwarded)";
 
 /// A tap, with what is needed to show its outcome.

@@ -79,7 +79,6 @@ fn split_notice(notice: &Notice, limit: Limit) -> Vec<Part<'_>> {
     parts
 }
 
-/// The messages of one long request.
 fn split_request<'a>(task: &TaskId, asked: &'a Asked, text: &str, limit: Limit) -> Vec<Part<'a>> {
     let mut texts = split(text, limit);
     let is_whole = !asked.is_long && texts.len() <= MAX_PARTS;

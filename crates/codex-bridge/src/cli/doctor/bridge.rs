@@ -9,22 +9,21 @@ use codex_wire::reason;
 use jiff::{SignedDuration, Timestamp};
 use redact::plain::plain;
 
-use super::{Finding, Globals};
+use super::Finding;
 use crate::calls;
 use crate::cli::store::inspect;
-use crate::client::{Autostart, Client};
+use crate::client::Client;
 use crate::config::File;
 use crate::daemon::host_config::command_path;
 use crate::failure::{Code, Failure};
 use crate::log::file::rotated;
 use crate::paths::Paths;
 use crate::tool_path;
-use crate::view::About;
+use crate::view::{About, AuditLine};
 
 /// Older alarms are not reported.
 const ALARM_PERIOD: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Tools that many tasks need.
 const TOOLS: [&str; 8] = ["git", "python3", "node", "npm", "cargo", "go", "java", "make"];
 
 /// With less free space, tasks may stop soon.
@@ -106,11 +105,6 @@ pub fn disk(paths: &Paths) -> Finding {
     }
 }
 
-/// The running daemon's description of itself.
-pub async fn about(globals: &Globals) -> Result<Result<About, Failure>, Failure> {
-    Ok(Client::new(globals.paths()?, Autostart::No).about().await)
-}
-
 pub fn daemon(about: Result<About, Failure>) -> Finding {
     match about {
         Ok(about) => {
@@ -148,16 +142,14 @@ pub fn tools(file: &File, about: Option<&About>) -> Finding {
 }
 
 /// Reports recent alarms from the audit log. Needs a running daemon.
-pub async fn alarms(globals: &Globals) -> Result<Option<Finding>, Failure> {
+pub async fn alarms(client: &Client) -> Result<Option<Finding>, Failure> {
     let since = Timestamp::now().checked_sub(ALARM_PERIOD).map_err(Failure::internal)?;
     let filter = calls::Audit {
         task: None,
         since: Some(crate::amount::rfc3339(since.as_millisecond())),
         limit: Some(1000),
     };
-    let Ok(lines) = Client::new(globals.paths()?, Autostart::No).audit(&filter).await else {
-        return Ok(None);
-    };
+    let Ok(lines) = client.get::<Vec<AuditLine>>(&["audit"], &filter).await else { return Ok(None) };
     let mut alarms = lines.iter().filter(|line| line.action == "alarm").rev();
     Ok(Some(match alarms.next() {
         None => Finding::ok("alarms", "none in the last week"),

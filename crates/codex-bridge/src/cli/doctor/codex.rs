@@ -11,15 +11,15 @@ use tokio::time::timeout;
 
 use super::Finding;
 use crate::config::File;
+use crate::daemon::codex_home;
 
 /// How long a command of Codex may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
 /// The Codex home of the daemon's tasks.
 pub fn home(file: &File) -> PathBuf {
-    let variable = std::env::var_os("CODEX_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let default = || std::env::home_dir().unwrap_or_default().join(".codex");
-    file.codex_home.clone().or(variable).unwrap_or_else(default)
+    codex_home(file).unwrap_or_else(default)
 }
 
 pub fn version(codex: &Codex) -> Finding {

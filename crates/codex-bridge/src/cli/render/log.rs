@@ -10,7 +10,7 @@ use redact::plain::plain;
 
 use super::fold::{Fold, fold};
 use super::paint::Paint;
-use super::width::{cut, wrap};
+use super::width::{beginning, columns, cut, wrap};
 use crate::amount::counted;
 use crate::transcript::{CallEnd, Note, Part, part};
 use crate::view::{Event, EventContent, Unlogged};
@@ -227,7 +227,6 @@ impl LogRenderer {
     }
 }
 
-/// The sign of a note.
 fn sign(note: Note) -> &'static str {
     match note {
         Note::Warning => "!",
@@ -240,20 +239,11 @@ fn sign(note: Note) -> &'static str {
 /// Like [`cut`], but keeps the indent and the blanks between columns, because output is often a table.
 fn cut_output(line: &str, width: usize) -> String {
     let line = line.replace('\t', "    ");
-    if super::width::columns(&line) <= width {
+    if columns(&line) <= width {
         return line;
     }
     let indent: String = line.chars().take_while(|char| *char == ' ').take(width / 2).collect();
-    let mut kept = String::new();
-    let mut used = indent.len() + 1;
-    for char in line.trim_start().chars() {
-        used += super::width::char_columns(char);
-        if used > width {
-            break;
-        }
-        kept.push(char);
-    }
-    format!("{indent}{kept}…")
+    format!("{indent}{}…", beginning(line.trim_start(), width.saturating_sub(indent.len() + 1)))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use self::changes::Diffs;
 use super::paint::Paint;
 use super::width::{columns, pad, wrap};
 use crate::amount::counted;
-use crate::view::{Question, Request};
+use crate::view::{Field, Question, Request};
 
 /// Labels are padded to the longest label, up to this width.
 const WIDEST_LABEL: usize = 12;
@@ -84,29 +84,45 @@ fn continued(text: &str, width: usize) -> Vec<String> {
 
 /// One question, with its number.
 pub fn question(number: usize, question: &Question, paint: Paint, width: usize) -> Vec<String> {
-    let indented = |text: &str, indent: usize| -> Vec<String> {
-        let lines = wrap(&plain(text), width.saturating_sub(indent));
-        lines.into_iter().map(|line| format!("{}{line}", " ".repeat(indent))).collect()
-    };
-    let mut lines = indented(&question.text, 5);
-    if let Some(first) = lines.first_mut() {
-        *first = format!("  {number}. {}", first.trim_start());
-    }
+    let mut lines = numbered(number, &question.text, width);
     for (index, choice) in question.options.iter().enumerate() {
-        let letter = letter(index);
         let meaning =
             if choice.description.is_empty() { String::new() } else { format!(": {}", choice.description) };
-        let mut choice = indented(&format!("{}{meaning}", choice.label), 9);
-        if let Some(first) = choice.first_mut() {
-            *first = format!("     {} {}", paint.busy(&format!("{letter})")), first.trim_start());
-        }
-        lines.extend(choice);
+        lines.extend(option(index, &format!("{}{meaning}", choice.label), paint, width));
     }
     if question.is_free && !question.options.is_empty() {
         lines.push("     or your own answer".to_owned());
     }
     if question.is_secret {
         lines.push("     the answer is secret: it is neither stored nor shown".to_owned());
+    }
+    lines
+}
+
+/// One field of a form, with its number.
+pub fn field(number: usize, field: &Field, paint: Paint, width: usize) -> Vec<String> {
+    let mut lines = numbered(number, &field.line(), width);
+    for (index, choice) in field.choices.iter().enumerate() {
+        lines.extend(option(index, &choice.words(), paint, width));
+    }
+    lines
+}
+
+fn numbered(number: usize, text: &str, width: usize) -> Vec<String> {
+    hanging(&format!("  {number}. "), 5, text, width)
+}
+
+fn option(index: usize, text: &str, paint: Paint, width: usize) -> Vec<String> {
+    let letter = paint.busy(&format!("{})", letter(index)));
+    hanging(&format!("     {letter} "), 9, text, width)
+}
+
+/// The lines of a text behind a mark. They are indented by so many columns.
+fn hanging(mark: &str, indent: usize, text: &str, width: usize) -> Vec<String> {
+    let lines = wrap(&plain(text), width.saturating_sub(indent));
+    let mut lines: Vec<String> = lines.iter().map(|line| format!("{}{line}", " ".repeat(indent))).collect();
+    if let Some(first) = lines.first_mut() {
+        *first = format!("{mark}{}", first.trim_start());
     }
     lines
 }

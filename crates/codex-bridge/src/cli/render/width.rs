@@ -42,19 +42,17 @@ pub fn cut(text: &str, width: usize) -> String {
     if columns(&line) <= width {
         return line;
     }
-    let mut kept = String::new();
-    let mut used = 1;
-    for char in line.chars() {
-        used += char_columns(char);
-        if used > width {
-            break;
-        }
-        kept.push(char);
-    }
-    if width > 0 {
-        kept.push(ELLIPSIS);
-    }
-    kept
+    if width == 0 { String::new() } else { format!("{}{ELLIPSIS}", beginning(&line, width - 1)) }
+}
+
+/// The longest beginning of a text that fits into this width.
+pub fn beginning(text: &str, width: usize) -> &str {
+    let mut used = 0;
+    let cut = text.char_indices().find(|(_, char)| {
+        used += char_columns(*char);
+        used > width
+    });
+    cut.map_or(text, |(at, _)| &text[..at])
 }
 
 /// The text, padded with blanks to this width.

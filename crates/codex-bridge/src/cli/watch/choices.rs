@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use codex_bridge_core::inbox::form;
+use codex_bridge_core::request::DecisionWord;
 use codex_session::Decision;
+use serde_json::{Value, json};
 
 use crate::cli::render::paint::Paint;
-use crate::cli::render::request::letter;
+use crate::cli::render::request::{field, letter};
 use crate::cli::render::width::wrap;
-use crate::view::Question;
-use crate::view::Request;
+use crate::view::{Choice, Field, FieldKind, Question, Request, RequestKind};
 
-/// Typed instead of an answer, declines the questions.
+/// Typed instead of an answer, declines the questions or the form.
 const DECLINE: &str = "!decline";
 
 /// The meaning of a typed line.
@@ -31,62 +33,155 @@ pub enum TypedAnswer {
 pub struct Dialog {
     /// The request.
     pub request: Request,
-    questions: Vec<Question>,
+    steps: Vec<Step>,
+    /// The answers by the keys of the questions or fields; none for a field that was left empty.
     answers: BTreeMap<String, Vec<String>>,
+}
+
+/// What one typed line answers.
+#[derive(Debug, Clone, PartialEq)]
+enum Step {
+    Question(Question),
+    Field(Field),
+}
+
+impl Step {
+    fn key(&self) -> &str {
+        match self {
+            Self::Question(question) => &question.id,
+            Self::Field(field) => &field.name,
+        }
+    }
+
+    /// What can be typed.
+    fn hint(&self) -> String {
+        match self {
+            Self::Question(question) => match (question.options.is_empty(), question.is_free) {
+                (true, _) => "in your own words".to_owned(),
+                (false, true) => "a letter, or your own words".to_owned(),
+                (false, false) => "a letter".to_owned(),
+            },
+            Self::Field(field) => {
+                let input = match field.kind {
+                    FieldKind::Array => "letters or values, with commas between them",
+                    FieldKind::Boolean => "yes or no",
+                    FieldKind::Other => "a value as JSON",
+                    _ if !field.choices.is_empty() => "a letter or a value",
+                    _ => "a value",
+                };
+                match (&field.default, field.required) {
+                    (Some(default), _) => format!("{input}; Enter takes {default}"),
+                    (None, false) => format!("{input}; Enter leaves it out"),
+                    (None, true) => input.to_owned(),
+                }
+            }
+        }
+    }
+
+    /// The answer in a typed line. The error says which answers are valid.
+    fn read(&self, typed: &str) -> Result<Vec<String>, String> {
+        match self {
+            Self::Question(question) => {
+                let answer = choose(question, typed).ok_or("type the letter of one of the choices")?;
+                Ok(vec![answer])
+            }
+            Self::Field(field) => read_field(field, typed),
+        }
+    }
+}
+
+/// The texts for a field; none if it was left empty. The rules are those of the desk.
+fn read_field(field: &Field, typed: &str) -> Result<Vec<String>, String> {
+    if typed.is_empty() {
+        let default = field.default.as_ref().unwrap_or(&Value::Null);
+        return form::check(field, default).map(|()| Vec::new());
+    }
+    let texts = match field.kind {
+        FieldKind::Array if !field.choices.iter().any(|choice| choice.value == typed) => {
+            typed.split(',').map(|one| chosen(field, one.trim())).collect::<Result<_, _>>()?
+        }
+        _ => vec![chosen(field, typed)?],
+    };
+    form::check(field, &form::value(field, &texts)).map(|()| texts)
+}
+
+/// The value of the choice that a text means by its letter, value or label; any other text as it is. A server could name one
+/// choice with the letter of another, so a text that means several is an error.
+fn chosen(field: &Field, typed: &str) -> Result<String, String> {
+    let is_meant = |(index, choice): &(usize, &Choice)| {
+        choice.value == typed
+            || choice.shown().eq_ignore_ascii_case(typed)
+            || typed.eq_ignore_ascii_case(&letter(*index).to_string())
+    };
+    let meant: Vec<&Choice> =
+        field.choices.iter().enumerate().filter(is_meant).map(|(_, choice)| choice).collect();
+    match meant.as_slice() {
+        [] => Ok(typed.to_owned()),
+        [choice] => Ok(choice.value.clone()),
+        several => {
+            let values: Vec<&str> = several.iter().map(|choice| choice.value.as_str()).collect();
+            Err(format!(
+                "{typed} can mean {}: use `codex-bridge answer`, which takes values",
+                values.join(" and ")
+            ))
+        }
+    }
 }
 
 impl Dialog {
     /// A dialog without answers.
     pub fn new(request: Request) -> Self {
-        Self { questions: request.questions.clone(), request, answers: BTreeMap::new() }
+        let takes_form = request.offers(&DecisionWord::Form);
+        let fields = request.fields.iter().filter(|_| takes_form).cloned().map(Step::Field);
+        let steps = request.questions.iter().cloned().map(Step::Question).chain(fields).collect();
+        Self { steps, request, answers: BTreeMap::new() }
     }
 
-    /// The next question, with its index.
-    fn next(&self) -> Option<(usize, &Question)> {
-        self.questions.iter().enumerate().find(|(_, question)| !self.answers.contains_key(&question.id))
+    /// The next question or field, with its index.
+    fn next(&self) -> Option<(usize, &Step)> {
+        self.steps.iter().enumerate().find(|(_, step)| !self.answers.contains_key(step.key()))
     }
 
     /// Whether the next answer must be hidden while it is typed.
     pub fn is_secret(&self) -> bool {
-        self.next().is_some_and(|(_, question)| question.is_secret)
+        matches!(self.next(), Some((_, Step::Question(question))) if question.is_secret)
     }
 
     /// The lines that say what can be typed, and the prompt.
     pub fn prompt(&self, paint: Paint, columns: usize) -> (Vec<String>, String) {
-        let Some((index, question)) = self.next() else {
+        let Some((index, step)) = self.next() else {
             return (choices(&self.offers(), paint, columns), "> ".to_owned());
         };
-        let input = match (question.options.is_empty(), question.is_free) {
-            (true, _) => "in your own words",
-            (false, true) => "a letter, or your own words",
-            (false, false) => "a letter",
+        let mut lines = match step {
+            Step::Question(_) => Vec::new(),
+            Step::Field(field) => self::field(index + 1, field, paint, columns),
         };
-        let hint = format!("{input}; {DECLINE} declines, Ctrl-C leaves");
-        let lines = wrap(&hint, columns.saturating_sub(2))
-            .iter()
-            .map(|line| format!("  {}", paint.faint(line)))
-            .collect();
-        let number = if self.questions.len() > 1 { format!("{} ", index + 1) } else { String::new() };
+        let hint = format!("{}; {DECLINE} declines, Ctrl-C leaves", step.hint());
+        let hint = wrap(&hint, columns.saturating_sub(2));
+        lines.extend(hint.iter().map(|line| format!("  {}", paint.faint(line))));
+        let number = if self.steps.len() > 1 { format!("{} ", index + 1) } else { String::new() };
         (lines, format!("{number}> "))
     }
 
     /// Interprets a typed line.
     pub fn answer(&mut self, typed: &str) -> TypedAnswer {
         let typed = typed.trim();
-        let Some((_, question)) = self.next() else { return self.decide(typed) };
+        let Some((_, step)) = self.next() else { return self.decide(typed) };
         if typed == DECLINE {
             return TypedAnswer::Decide(Decision::Decline);
         }
-        let Some(answer) = choose(question, typed) else {
-            return TypedAnswer::Invalid("type the letter of one of the choices".to_owned());
+        let texts = match step.read(typed) {
+            Ok(texts) => texts,
+            Err(invalid) => return TypedAnswer::Invalid(invalid),
         };
-        let id = question.id.clone();
-        self.answers.insert(id, vec![answer]);
+        let key = step.key().to_owned();
+        self.answers.insert(key, texts);
         if self.next().is_some() {
-            TypedAnswer::Next
-        } else {
-            TypedAnswer::Decide(Decision::Answers(self.answers.clone()))
+            return TypedAnswer::Next;
         }
+        let mut answers = self.answers.clone();
+        answers.retain(|_, texts| !texts.is_empty());
+        TypedAnswer::Decide(Decision::Answers(answers))
     }
 
     fn decide(&self, typed: &str) -> TypedAnswer {
@@ -102,20 +197,20 @@ impl Dialog {
     }
 
     fn offers(&self) -> Vec<Offer> {
-        let offered = |decision: &str| self.request.decisions.iter().any(|allowed| allowed == decision);
+        let is_elicitation = self.request.kind == RequestKind::Elicitation;
+        let cancel = if is_elicitation { "neither yes nor no" } else { "no, and end the turn" };
         let known = [
-            ("accept", "y", "yes, once", Decision::Accept),
-            ("acceptForSession", "s", "yes, for this session", Decision::AcceptForSession),
-            ("acceptAlways", "a", "yes, always, in every thread", Decision::AcceptAlways),
-            ("decline", "n", "no", Decision::Decline),
-            ("cancel", "c", "no, and end the turn", Decision::Cancel),
+            // A form without fields.
+            ("y", "send the form", Decision::Form(json!({}))),
+            ("y", "yes, once", Decision::Accept),
+            ("s", "yes, for this session", Decision::AcceptForSession),
+            ("a", "yes, always, in every thread", Decision::AcceptAlways),
+            ("n", "no", Decision::Decline),
+            ("c", cancel, Decision::Cancel),
         ];
-        let offers = known.into_iter().filter(|(word, ..)| offered(word));
-        let offers = offers.map(|(_, key, label, decision)| Offer {
-            key,
-            label,
-            answer: TypedAnswer::Decide(decision),
-        });
+        let offers = known.into_iter().filter(|(_, _, decision)| self.request.offers(&decision.into()));
+        let offers =
+            offers.map(|(key, label, decision)| Offer { key, label, answer: TypedAnswer::Decide(decision) });
         offers.chain([Offer { key: "d", label: "detach", answer: TypedAnswer::Detach }]).collect()
     }
 }

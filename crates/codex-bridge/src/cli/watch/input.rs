@@ -1,5 +1,6 @@
 //! Handles typed lines and Ctrl-C: answers, detach, interrupt.
 
+use codex_bridge_core::bridge::DecisionOutcome;
 use codex_session::Decision;
 
 use super::choices::{self, Dialog, TypedAnswer};
@@ -66,8 +67,15 @@ impl Watch<'_> {
         let decided = self.client.decide(&self.task_id, dialog.request.selector(), decision).await;
         let note = match decided {
             // The log shows this outcome.
-            Ok(decided) if decided.outcome == "resolved" => None,
+            Ok(decided) if decided.outcome == DecisionOutcome::Resolved => None,
             Ok(decided) => Some(decide::outcome_sentence(&decided)),
+            // The request is still open, so it is asked again from the beginning.
+            Err(failure) if failure.code == Code::BadAnswers => {
+                self.screen.lines(&[format!("  {failure}")]).map_err(output::write_failure)?;
+                self.question = OpenQuestion::Request(Box::new(Dialog::new(dialog.request.clone())));
+                self.prompt()?;
+                return Ok(None);
+            }
             Err(failure) => Some(failure.to_string()),
         };
         if let Some(note) = note {

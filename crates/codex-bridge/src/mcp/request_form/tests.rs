@@ -39,7 +39,7 @@ fn foreign_lines_cannot_imitate_ours() {
         "details": [{"label": "Command", "text": command}], "sub_agent": "thread-7",
         "changes": [{"path": "a", "kind": "update", "diff": diff, "cut_bytes": 0}],
     });
-    let message = message(&request("command", &["accept"], &more));
+    let message = message(&request("command", &["accept"], &more), |_| true);
     let ours: Vec<&str> = message.lines().filter(|line| !line.starts_with("  ")).collect();
     assert_eq!(
         ours,
@@ -92,10 +92,59 @@ fn questions_have_a_field_each_and_all_must_be_answered() {
 }
 
 #[test]
-fn secrets_forms_and_pages_are_not_asked_for() {
+fn a_form_of_a_server_is_passed_on_with_its_rules() {
+    let details = [("Message", "Which colour?"), ("Fields", "colour (string)")];
+    let more = json!({
+        "details": details.map(|(label, text)| json!({"label": label, "text": text})),
+        "fields": [
+            {"name": "colour", "type": "string", "required": true, "choices": [{"value": "r", "label": "Red"}, {"value": "b"}]},
+            {"name": "count", "type": "integer", "minimum": 1.0, "maximum": 5.0, "default": 2, "title": "How\u{7} many"},
+            {"name": "mail", "type": "string", "format": "email"},
+            {"name": "tags", "type": "array", "choices": [{"value": "a"}], "max_length": 1, "default": ["a"]},
+        ],
+    });
+    let request = request("elicitation", &["form", "decline", "cancel"], &more);
+    let form = serde_json::to_value(form(&request).unwrap()).unwrap();
+    assert_eq!(
+        form["requestedSchema"],
+        json!({
+            "type": "object", "required": ["colour"],
+            "properties": {
+                "colour": {"type": "string", "enum": ["r", "b"], "enumNames": ["Red", "b"]},
+                "count": {"type": "integer", "minimum": 1, "maximum": 5, "default": 2, "title": plain("How\u{7} many")},
+                "mail": {"type": "string", "format": "email"},
+                "tags": {"type": "array", "items": {"type": "string", "enum": ["a"]}, "maxItems": 1, "default": ["a"]},
+            },
+        })
+    );
+    let message = form["message"].as_str().unwrap();
+    assert!(message.contains("Message: Which colour?"), "{message}");
+    assert!(message.contains("Fields"), "a client need not show the defaults of fields: {message}");
+    let told = how_to_answer(&request);
+    assert!(
+        told.contains("Fields: colour (string)") && told.contains("codex-1 req-1 FIELD=VALUE`"),
+        "{told}"
+    );
+
+    let check = |action, content: Option<Value>, expected| {
+        let mut answer = ElicitResult::new(action);
+        answer.content = content;
+        assert_eq!(super::decision(&request, &answer), expected);
+    };
+    let filled = json!({"colour": "r", "count": 9});
+    check(ElicitationAction::Accept, Some(filled.clone()), Some(Decision::Form(filled)));
+    // No values: the form was not shown, and its defaults were not seen.
+    check(ElicitationAction::Accept, None, None);
+    check(ElicitationAction::Decline, None, Some(Decision::Decline));
+    check(ElicitationAction::Cancel, None, None);
+}
+
+#[test]
+fn secrets_pages_and_unknown_fields_are_not_asked_for() {
     let secret = json!({"questions": [{"id": "a", "text": "Password?", "is_secret": true}]});
     assert!(form(&request("question", &["answers"], &secret)).is_none());
-    assert!(form(&request("elicitation", &["form", "accept", "decline"], &json!({}))).is_none());
+    let unknown = json!({"fields": [{"name": "a", "type": "string"}, {"name": "x", "type": "other"}]});
+    assert!(form(&request("elicitation", &["form", "decline"], &unknown)).is_none());
     assert!(form(&request("elicitation", &["decline", "cancel"], &json!({}))).is_none());
 }
 
@@ -105,6 +154,11 @@ fn a_person_whom_the_client_cannot_ask_is_told_what_to_type() {
     assert!(approval.contains("`codex-bridge approve codex-1 req-1`"), "{approval}");
     let question = how_to_answer(&request("question", &["answers"], &json!({})));
     assert!(question.contains("`codex-bridge answer codex-1 req-1 KEY=ANSWER`"), "{question}");
+    let options = json!({"questions": [{"id": "a", "text": "Which?", "options": [{"label": "red", "description": "hot"}]}]});
+    let question = how_to_answer(&request("question", &["answers"], &options));
+    for part in ["\n  1. Which?\n     - red: hot", "req-1 a=ANSWER`", "\"answers\": {\"KEY\": \"ANSWER\"}"] {
+        assert!(question.contains(part), "{part:?} is missing in {question}");
+    }
 }
 
 #[test]

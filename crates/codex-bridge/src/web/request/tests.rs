@@ -1,5 +1,4 @@
-use crate::failure::Code;
-use codex_bridge_core::request::{RequestRecord, RequestState};
+use codex_bridge_core::request::{DecisionWord, RequestRecord, RequestState};
 use codex_bridge_core::task::TaskId;
 use serde_json::{Value, json};
 
@@ -18,7 +17,7 @@ fn record(ask: Value, state: RequestState) -> RequestRecord {
         digest: "d".into(),
         sealed_ask: None,
         sealed_decision: None,
-        decision: Some("accept".into()),
+        decision: Some(DecisionWord::Accept),
         decided_by: Some("token anna".into()),
         decided_at: Some(0),
         created_at: 0,
@@ -38,8 +37,8 @@ fn a_form_gives_values_of_the_right_kind() {
     let asked = record(json!({"kind": "form", "fields": known}), RequestState::Open);
     let said = fields(&[("decision", "form"), ("field.name", "x"), ("field.count", "3")]);
     assert_eq!(decision(&asked, &said).unwrap().decision, json!({"form": {"name": "x", "count": 3}}));
-    let missing = decision(&asked, &fields(&[("decision", "form")])).unwrap_err();
-    assert_eq!(missing.message, "name must be filled in");
+    let missing = decision(&asked, &fields(&[("decision", "form")])).unwrap();
+    assert_eq!(missing.decision, json!({"form": {}}), "the desk says that the name is missing");
 }
 
 #[test]
@@ -60,7 +59,12 @@ fn answers_are_choices_or_words_of_ones_own() {
         json!({"answers": {"q1": ["red"], "q2": ["because"]}})
     );
     let half = fields(&[("decision", "answers"), ("field.q1", "red")]);
-    assert_eq!(decision(&asked, &half).unwrap_err().code, Code::BadAnswers);
+    let half = decision(&asked, &half).unwrap().decision;
+    assert_eq!(
+        half,
+        json!({"answers": {"q1": ["red"], "q2": []}}),
+        "the desk says that an answer is missing"
+    );
 }
 
 #[test]

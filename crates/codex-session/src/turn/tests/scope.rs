@@ -216,3 +216,28 @@ fn an_item_that_comes_twice_is_told_once() {
 fn codex_may_interrupt_by_itself() {
     check_active(prompt(), [(1, ended(TurnStatus::Interrupted), "end Interrupted")]);
 }
+
+// peer: P1, P2, P3
+#[test]
+fn what_is_no_item_makes_no_message_no_tool_iteration_and_no_text() {
+    let item = json!({"type": "agentMessage", "id": "m1", "text": "said before"});
+    let command = json!({"type": "commandExecution", "id": "c1", "command": "ls", "status": "completed"});
+    let turn = json!({"id": "u", "status": "inProgress", "items": [item]});
+    let delta = json!({"itemId": "i", "delta": "piece"});
+    let story = [
+        ("item/commandExecution/outputDelta", delta.clone()),
+        ("item/agentMessage/delta", delta.clone()),
+        ("item/reasoning/summaryTextDelta", delta),
+        ("turn/started", json!({ "turn": turn })),
+        ("thread/started", json!({"thread": {"id": "t"}})),
+        ("item/hologram/projected", json!({ "item": command })),
+    ];
+    let story = story.map(|(method, params)| {
+        let line = json!({ "params": params }).to_string();
+        (1, own(Event::parse(method, line.as_bytes())), "")
+    });
+    let bench = check_active(prompt(), story.into_iter().chain([(2, completed(), "end Completed")]));
+    let result = bench.result();
+    assert_eq!((result.projected_messages.len(), result.tool_iterations), (0, 0));
+    assert_eq!(result.final_text, "");
+}

@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::{Change, Lost, Member, Pool, Shared};
 use crate::host::find::{Found, find_all, is_this_boot};
-use crate::host::launcher::{Client, Findings, MOST_HOSTS};
+use crate::host::launcher::{Client, MOST_HOSTS};
 use crate::host::origin::Origin;
 use crate::host::record::{Exit, Files, now_ms, write_json};
 use crate::host::retirement::{Facts, Limits, retire_reason};
@@ -33,16 +33,6 @@ pub(super) struct Inventory {
     pub(super) hosts: Vec<Host>,
     pub(super) lost: Vec<Lost>,
     pub(super) changes: Vec<Change>,
-}
-
-/// A launcher reports no lost hosts: their processes run as another user, so they cannot be mistaken for ours.
-impl From<Findings> for Inventory {
-    fn from(found: Findings) -> Inventory {
-        let died =
-            found.died.into_iter().map(|(record, exit)| Change::Died { record: Arc::new(record), exit });
-        let changes = died.chain(found.failed.into_iter().map(Change::Failed)).collect();
-        Inventory { hosts: found.hosts, lost: Vec::new(), changes }
-    }
 }
 
 /// For a launcher: the living hosts under a root, after the dead ones were cleaned up.
@@ -157,7 +147,7 @@ impl Pool {
     /// launcher starts now.
     async fn look_again(&self, launcher: &Client) -> Result<String, Error> {
         let version = launcher.about().await?.version;
-        for host in launcher.list(&self.shared.root).await?.hosts {
+        for host in launcher.list(&self.shared.root).await? {
             let mut state = self.state();
             let is_known = state.members.iter().any(|member| member.host.epoch() == host.epoch())
                 || state.booting.iter().any(|booting| booting.is_in(host.dir()));
@@ -227,7 +217,7 @@ impl Pool {
     async fn end_claimed(&self, host: &Host) {
         if let Reach::Launcher(launcher) = host.reach() {
             let changes = match launcher.clear(host).await {
-                Ok(found) => Inventory::from(found).changes,
+                Ok(changes) => changes,
                 // If it is still there, the next pool cleans it up.
                 Err(error) => {
                     vec![Change::Died { record: Arc::clone(&host.record), exit: None }, Change::Failed(error)]

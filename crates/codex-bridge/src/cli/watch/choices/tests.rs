@@ -65,6 +65,61 @@ fn a_question_can_be_refused() {
     assert_eq!(questions().answer("!decline"), TypedAnswer::Decide(Decision::Decline));
 }
 
+fn form() -> Dialog {
+    dialog(&json!({"kind": "elicitation", "decisions": ["form", "decline", "cancel"], "fields": [
+        {"name": "colour", "type": "string", "required": true, "description": "Of the door",
+         "choices": [{"value": "b", "label": "Blue"}, {"value": "red"}]},
+        {"name": "count", "type": "integer", "minimum": 1.0, "maximum": 5.0, "default": 2},
+        {"name": "sure", "type": "boolean"},
+        {"name": "tags", "type": "array", "choices": [{"value": "new"}, {"value": "old"}]},
+    ]}))
+}
+
+#[test]
+fn a_form_is_filled_in_field_by_field() {
+    let mut asked = form();
+    let mut screen = Vec::new();
+    for typed in ["", "green", "a", "9", "", "maybe", "no", "A, old"] {
+        let (lines, prompt) = asked.prompt(Paint::Plain, 80);
+        screen.extend(lines);
+        screen.push(format!("{prompt}{typed}"));
+        match asked.answer(typed) {
+            TypedAnswer::Invalid(told) => screen.push(format!("  {told}")),
+            TypedAnswer::Next => {}
+            end => screen.push(format!("{end:?}")),
+        }
+    }
+    insta::assert_snapshot!(screen.join("\n"));
+}
+
+#[test]
+fn a_choice_is_meant_by_its_letter_its_value_or_its_label() {
+    for (typed, sent) in [("a", "b"), ("BLUE", "b"), ("red", "red")] {
+        let mut asked = form();
+        assert_eq!(asked.answer(typed), TypedAnswer::Next);
+        assert_eq!(asked.answers["colour"], [sent], "{typed}");
+    }
+}
+
+#[test]
+fn a_letter_that_is_the_name_of_another_choice_chooses_nothing() {
+    let invalid = "b can mean b and red: use `codex-bridge answer`, which takes values";
+    assert_eq!(form().answer("b"), TypedAnswer::Invalid(invalid.into()));
+    let named = json!([{"name": "fate", "type": "string", "choices": [{"value": "delete", "label": "b"}, {"value": "keep"}]}]);
+    let mut posing = dialog(&json!({"kind": "elicitation", "decisions": ["form"], "fields": named}));
+    assert!(matches!(posing.answer("b"), TypedAnswer::Invalid(_)), "{posing:?}");
+}
+
+#[test]
+fn a_form_can_be_declined_and_one_without_fields_is_sent() {
+    assert_eq!(form().answer("!decline"), TypedAnswer::Decide(Decision::Decline));
+    let mut empty = dialog(&json!({"kind": "elicitation", "decisions": ["form", "decline", "cancel"]}));
+    assert_eq!(empty.answer("y"), TypedAnswer::Decide(Decision::Form(json!({}))));
+    let fields = json!([{"name": "a", "type": "string"}]);
+    let mut hidden = dialog(&json!({"decisions": ["decline"], "fields": fields}));
+    assert_eq!(hidden.answer("y"), TypedAnswer::Invalid("type n, d".into()), "it can only be declined");
+}
+
 #[test]
 fn the_choices_fit_the_window() {
     let shown = |columns| {

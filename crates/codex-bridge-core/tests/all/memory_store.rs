@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::{BoxFuture, ready};
+use futures_util::future::ready;
 
-use super::{
-    AuditFilter, AuditLine, CONVERSATIONS_OUTLIVE_MS, Counts, DeliveryFilter, Error, MessageFilter, Prune,
-    RequestFilter, Store, TaskFilter, Write,
-};
-use crate::event::{Event, Line, NewEvent, Seq};
-use crate::inbox::{
+use codex_bridge_core::event::{Event, Line, NewEvent, Seq};
+use codex_bridge_core::inbox::{
     ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageKind, MessageState,
 };
-use crate::outbox::{Delivery, DeliveryState, Occasion};
-use crate::request::{RequestName, RequestRecord, RequestState, WholeChanges};
-use crate::task::{Task, TaskId, TimeMs, TurnRecord};
-use crate::token::{Token, Used};
+use codex_bridge_core::outbox::{Delivery, DeliveryState, Occasion};
+use codex_bridge_core::request::{RequestName, RequestRecord, RequestState, WholeChanges};
+use codex_bridge_core::store::{
+    AuditFilter, AuditLine, CONVERSATIONS_OUTLIVE_MS, Counts, DeliveryFilter, Error, MessageFilter, Prune,
+    RequestFilter, Store, StoreFuture, TaskFilter, Write,
+};
+use codex_bridge_core::task::{Task, TaskId, TimeMs, TurnRecord};
+use codex_bridge_core::token::{Token, Used};
 
 /// A store in memory.
 #[derive(Debug, Default)]
@@ -79,9 +79,7 @@ impl Memory {
                 }
                 Write::SaveToken(token) => changed.save_token(*token)?,
                 Write::HandOver { task_id, token, bytes } => changed.hand_over(task_id, token, bytes)?,
-                Write::Audit { at, actor, action, task_id, detail } => {
-                    changed.audit.push(AuditLine { at, actor, action, task_id, detail });
-                }
+                Write::Audit(line) => changed.audit.push(line),
             }
         }
         *state = changed;
@@ -459,27 +457,27 @@ fn refused(why: &str) -> Error {
 }
 
 impl Store for Memory {
-    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Vec<Event>, Error>> {
+    fn commit(&self, batch: Vec<Write>) -> StoreFuture<'_, Vec<Event>> {
         Box::pin(async move { self.apply(batch) })
     }
 
-    fn prune(&self, prune: Prune) -> BoxFuture<'_, Result<u64, Error>> {
+    fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
         Box::pin(async move { Ok(self.state().prune(prune)) })
     }
 
-    fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>> {
+    fn check_writable(&self) -> StoreFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>> {
+    fn task<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Task>> {
         Box::pin(async move { Ok(self.state().tasks.iter().find(|task| task.id == *id).cloned()) })
     }
 
-    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> BoxFuture<'a, Result<Vec<Task>, Error>> {
+    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> StoreFuture<'a, Vec<Task>> {
         Box::pin(async move { Ok(self.state().tasks(filter)) })
     }
 
-    fn turns<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Vec<TurnRecord>, Error>> {
+    fn turns<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Vec<TurnRecord>> {
         Box::pin(async move {
             let state = self.state();
             let own = state.turns.range((id.clone(), 0)..=(id.clone(), u32::MAX));
@@ -487,12 +485,7 @@ impl Store for Memory {
         })
     }
 
-    fn events<'a>(
-        &'a self,
-        id: &'a TaskId,
-        after: Seq,
-        limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+    fn events<'a>(&'a self, id: &'a TaskId, after: Seq, limit: u32) -> StoreFuture<'a, Vec<Event>> {
         Box::pin(async move {
             let state = self.state();
             let events = state.logs.get(id).into_iter().flat_map(|log| &log.events);
@@ -500,7 +493,7 @@ impl Store for Memory {
         })
     }
 
-    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> StoreFuture<'a, Vec<Event>> {
         Box::pin(async move {
             let state = self.state();
             let events = state.logs.get(id).map(|log| log.events.as_slice()).unwrap_or_default();
@@ -508,7 +501,7 @@ impl Store for Memory {
         })
     }
 
-    fn last_diff<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Event>, Error>> {
+    fn last_diff<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Event>> {
         Box::pin(async move {
             let state = self.state();
             let mut events = state.logs.get(id).into_iter().flat_map(|log| &log.events).rev();
@@ -516,7 +509,7 @@ impl Store for Memory {
         })
     }
 
-    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
+    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> StoreFuture<'a, bool> {
         Box::pin(async move {
             let state = self.state();
             let mut events = state.logs.get(id).into_iter().flat_map(|log| &log.events);
@@ -524,38 +517,35 @@ impl Store for Memory {
         })
     }
 
-    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>> {
+    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> StoreFuture<'a, Vec<RequestRecord>> {
         Box::pin(async move { Ok(self.state().requests(filter)) })
     }
 
-    fn whole_changes<'a>(
-        &'a self,
-        request_id: &'a RequestName,
-    ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>> {
+    fn whole_changes<'a>(&'a self, request_id: &'a RequestName) -> StoreFuture<'a, Option<WholeChanges>> {
         Box::pin(async move { Ok(self.state().whole_changes.get(request_id).cloned()) })
     }
 
-    fn counts(&self) -> BoxFuture<'_, Result<Counts, Error>> {
+    fn counts(&self) -> StoreFuture<'_, Counts> {
         Box::pin(async move { Ok(self.state().counts()) })
     }
 
-    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>> {
+    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> StoreFuture<'a, Vec<Delivery>> {
         Box::pin(async move { Ok(self.state().deliveries(filter)) })
     }
 
-    fn next_deliveries(&self) -> BoxFuture<'_, Result<Vec<Delivery>, Error>> {
+    fn next_deliveries(&self) -> StoreFuture<'_, Vec<Delivery>> {
         Box::pin(async move { Ok(self.state().next_deliveries()) })
     }
 
-    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> StoreFuture<'a, Vec<Message>> {
         Box::pin(async move { Ok(self.state().messages(filter)) })
     }
 
-    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<u64, Error>> {
+    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> StoreFuture<'a, u64> {
         Box::pin(async move { Ok(self.state().messages_of(filter).count() as u64) })
     }
 
-    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> StoreFuture<'a, Vec<Message>> {
         Box::pin(async move { Ok(self.state().next_messages(channel)) })
     }
 
@@ -563,31 +553,31 @@ impl Store for Memory {
         &'a self,
         channel: &'a ChannelName,
         key: Option<&'a ConversationKey>,
-    ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>> {
+    ) -> StoreFuture<'a, Vec<Conversation>> {
         Box::pin(async move { Ok(self.state().conversations(channel, key)) })
     }
 
-    fn channels(&self) -> BoxFuture<'_, Result<Vec<ChannelRecord>, Error>> {
+    fn channels(&self) -> StoreFuture<'_, Vec<ChannelRecord>> {
         Box::pin(async move { Ok(self.state().channels.values().cloned().collect()) })
     }
 
-    fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>> {
+    fn tokens(&self) -> StoreFuture<'_, Vec<Token>> {
         Box::pin(async move { Ok(self.state().tokens.values().cloned().collect()) })
     }
 
-    fn used_by<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Used, Error>> {
+    fn used_by<'a>(&'a self, token: &'a str) -> StoreFuture<'a, Used> {
         Box::pin(async move { Ok(self.state().used_by(token)) })
     }
 
-    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>> {
+    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> StoreFuture<'a, Vec<AuditLine>> {
         Box::pin(async move { Ok(self.state().audit(filter)) })
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>> {
+    fn check(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(ready(Ok(Vec::new())))
     }
 
-    fn backup<'a>(&'a self, _file: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
+    fn backup<'a>(&'a self, _file: &'a Path) -> StoreFuture<'a, ()> {
         Box::pin(ready(Err(refused("there is nothing to copy from memory"))))
     }
 }
