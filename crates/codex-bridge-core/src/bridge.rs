@@ -376,9 +376,7 @@ impl Bridge {
         match tokio::time::timeout(STEER_LIMIT, outcome).await {
             Ok(outcome) => Ok(outcome.unwrap_or(SteerOutcome::NoActiveTurn)),
             // The thread may still wait for a host. The runner adds the text once the thread is open.
-            Err(_) => Ok(SteerOutcome::Failed(
-                "Codex has not taken the text yet; it is added when Codex does".to_owned(),
-            )),
+            Err(_) => Ok(SteerOutcome::Unconfirmed("it is added as soon as Codex takes it".to_owned())),
         }
     }
 

@@ -68,7 +68,10 @@ pub(crate) fn not_steered(outcome: &SteerOutcome) -> String {
         SteerOutcome::NoActiveTurn => "no turn is running any more",
         SteerOutcome::WrongTurn => "another turn has started since",
         SteerOutcome::NotSteerable => "this kind of turn cannot be steered",
-        SteerOutcome::Failed(message) => return format!("Codex has not confirmed the text: {message}"),
+        SteerOutcome::Failed(message) => message,
+        SteerOutcome::Unconfirmed(message) => {
+            return format!("Codex has not confirmed the text, which may have been added: {message}");
+        }
     };
     format!("Codex did not accept the text: {reason}")
 }

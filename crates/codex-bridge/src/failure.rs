@@ -13,6 +13,7 @@ use codex_bridge_core::outbox::sender::Unknown;
 use codex_bridge_core::refusal::Forbidden;
 use codex_bridge_core::refusal::Rule;
 use codex_bridge_core::{store, token};
+use codex_session::SteerOutcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -159,6 +160,7 @@ impl From<bridge::Error> for Failure {
             Error::AnotherRequest(_) => Code::DigestMismatch,
             Error::BadAnswers(_) => Code::BadAnswers,
             Error::WrongState { .. } => Code::WrongState,
+            Error::NotSteered(SteerOutcome::Unconfirmed(_)) => Code::SteerUnconfirmed,
             Error::NotSteered(_) => Code::NotSteered,
             Error::Refused(_) => Code::Refused,
             Error::EmptyPrompt => Code::EmptyPrompt,

@@ -208,7 +208,7 @@ impl Session {
             return SteerOutcome::NoActiveTurn;
         }
         // The steer may have been sent before the session was closed.
-        outcome.await.unwrap_or_else(|_| SteerOutcome::unknown("the session was closed"))
+        outcome.await.unwrap_or_else(|_| SteerOutcome::Unconfirmed("the session was closed".to_owned()))
     }
 
     /// Decides on a request from [`SessionEvent::Asked`]. `key` names the request, and `digest`

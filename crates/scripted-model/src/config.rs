@@ -109,6 +109,8 @@ impl fmt::Display for CodexConfig {
             writeln!(out, "{provider}.env_key = {}", quoted(variable))?;
         }
         writeln!(out, "analytics.enabled = false")?;
+        // codex 0.166 warns of some features at a thread's start, now before the first turn and now in it.
+        writeln!(out, "suppress_unstable_features_warning = true")?;
         for (name, on) in &self.features {
             writeln!(out, "features.{name} = {on}")?;
         }

@@ -160,7 +160,8 @@ fn answered(ask: &Ask, given: Answers) -> Result<Answers, String> {
     if let Some(unknown) = given.keys().find(|key| !keys.contains(&key.as_str())) {
         return Err(format!("there is no question {unknown}: the questions are {}", keys.join(", ")));
     }
-    let is_missing = |key: &&str| given.get(*key).is_none_or(Vec::is_empty);
+    let is_missing =
+        |key: &&str| given.get(*key).is_none_or(|texts| texts.iter().all(|text| text.trim().is_empty()));
     match keys.iter().copied().find(is_missing) {
         Some(missing) => Err(format!("the answer to {missing} is missing")),
         None => Ok(given),
@@ -222,7 +223,9 @@ mod tests {
         };
         let both = given(&[("colour", "a shade of my own"), ("size", "big")]);
         assert_eq!(asked(both.clone()), Ok(both));
-        assert_eq!(asked(given(&[("colour", "Red")])), Err("the answer to size is missing".to_owned()));
+        for without_size in [&[("colour", "Red")][..], &[("colour", "Red"), ("size", " ")]] {
+            assert_eq!(asked(given(without_size)), Err("the answer to size is missing".to_owned()));
+        }
         let told = asked(given(&[("colour", "Red"), ("shade", "dark")])).unwrap_err();
         assert_eq!(told, "there is no question shade: the questions are colour, size");
         assert_eq!(asked(Decision::Decline), Ok(Decision::Decline));

@@ -24,7 +24,7 @@ pub fn value(field: &ShownField, texts: &[String]) -> Value {
         FieldKind::Integer | FieldKind::Number => {
             text.trim().parse::<i64>().map_or_else(|_| json(), Value::from)
         }
-        FieldKind::Other => json(),
+        FieldKind::Altered | FieldKind::Other => json(),
     }
 }
 
@@ -51,7 +51,7 @@ pub fn filled(ask: &Ask, form: Value) -> Result<Value, String> {
         return Err(format!("the form has no field {unknown}: it has {}", names.join(", ")));
     }
     for field in &ask.fields {
-        // The name of a field of an unknown kind may be shown changed.
+        // The name of a field of an unknown kind may be shown changed: an earlier version stored such fields so.
         let default = field.default.as_ref().filter(|_| field.kind != FieldKind::Other);
         if let (Some(default), false) = (default, form.contains_key(&field.name)) {
             form.insert(field.name.clone(), default.clone());
@@ -65,6 +65,11 @@ pub fn filled(ask: &Ask, form: Value) -> Result<Value, String> {
 /// Checks the value of a field; `null` leaves the field out.
 pub fn check(field: &ShownField, value: &Value) -> Result<(), String> {
     let name = &field.name;
+    if field.kind == FieldKind::Altered && (field.required || !value.is_null()) {
+        return Err(format!(
+            "{name} cannot be filled in, since it had to be changed to be shown; decline the form"
+        ));
+    }
     if value.is_null() {
         return if field.required { Err(format!("{name} must be filled in")) } else { Ok(()) };
     }
@@ -84,7 +89,7 @@ pub fn check(field: &ShownField, value: &Value) -> Result<(), String> {
         (FieldKind::String, Value::String(text)) => within(field, text.chars().count(), "characters")
             .and_then(|()| fits_format(field, text))
             .or_else(wrong),
-        (FieldKind::Boolean, Value::Bool(_)) | (FieldKind::Other, _) => Ok(()),
+        (FieldKind::Boolean, Value::Bool(_)) | (FieldKind::Altered | FieldKind::Other, _) => Ok(()),
         (FieldKind::Integer, Value::Number(number)) if number.as_f64().is_none_or(|it| it.fract() != 0.0) => {
             wrong("a whole number".to_owned())
         }
@@ -213,8 +218,12 @@ mod tests {
     fn what_is_not_given_has_its_default_and_null_leaves_it_out() {
         assert_eq!(filled(&ask(), json!({"name": "x"})), Ok(json!({"name": "x", "dry_run": true})));
         assert_eq!(filled(&ask(), json!({"name": "x", "dry_run": null})), Ok(json!({"name": "x"})));
-        let renamed = json!({"fields": [{"name": "changed for display", "type": "other", "default": 1}]});
-        assert_eq!(filled(&serde_json::from_value(renamed).unwrap(), json!({})), Ok(json!({})));
+        let altered = |required: bool, form: Value| {
+            let ask = json!({"fields": [{"name": "shown", "type": "altered", "required": required}]});
+            filled(&serde_json::from_value(ask).unwrap(), form).is_ok()
+        };
+        assert!(altered(false, json!({})), "it is left out");
+        assert!(!altered(false, json!({"shown": 1})) && !altered(true, json!({})));
         assert_eq!(filled(&Ask::default(), json!({"a": 1})), Ok(json!({"a": 1})), "a form that is not known");
     }
 

@@ -124,6 +124,7 @@ codes! {
     AmbiguousId "ambiguous_id" CONFLICT Usage "several tasks or requests begin with this id";
     WrongState "wrong_state" CONFLICT Failed "the task's status does not allow it: a turn is still running, or none is";
     NotSteered "not_steered" CONFLICT Failed "Codex did not accept the text that was added to the turn" => "check the task's status; a finished task can be continued";
+    SteerUnconfirmed "steer_unconfirmed" GATEWAY_TIMEOUT Failed "Codex has not confirmed the text that was added to the turn" => "the text may have been added, or may still be: look at `codex-bridge logs` before you send it again";
     Refused "refused" UNPROCESSABLE_ENTITY Failed "the call asks for something impossible";
     NotThere "not_there" UNPROCESSABLE_ENTITY Failed "something that the call needs is not available now";
     Duplicate "duplicate" CONFLICT Failed "a row with this name already exists";

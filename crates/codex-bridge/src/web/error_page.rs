@@ -8,40 +8,34 @@ use crate::failure::Failure;
 
 /// A failure that becomes a page.
 #[derive(Debug)]
-pub struct ErrorPage {
-    failure: Failure,
-    /// Whether certainly nothing was changed.
-    is_unchanged: bool,
-}
-
-impl ErrorPage {
-    /// A failure after which a part may have been done.
-    pub fn partly_done(failure: Failure) -> Self {
-        Self { failure, is_unchanged: false }
-    }
-}
+pub struct ErrorPage(Failure);
 
 #[derive(Template)]
 #[template(path = "error.html")]
 struct Page {
     frame: Frame,
     failure: Failure,
+    /// Whether certainly nothing was changed.
     is_unchanged: bool,
+}
+
+impl Page {
+    fn new(failure: Failure) -> Self {
+        // A wrong call is refused before anything is changed. Another failure may happen at any time.
+        let is_unchanged = failure.code.status().is_client_error();
+        Self { frame: Frame::bare("error", "That did not work"), failure, is_unchanged }
+    }
 }
 
 impl<E: Into<Failure>> From<E> for ErrorPage {
     fn from(error: E) -> Self {
-        let failure = error.into();
-        // A wrong call is refused before anything is changed. Another failure may happen at any time.
-        Self { is_unchanged: failure.code.status().is_client_error(), failure }
+        Self(error.into())
     }
 }
 
 impl IntoResponse for ErrorPage {
     fn into_response(self) -> Response {
-        let Self { failure, is_unchanged } = self;
-        let status = failure.code.status();
-        page(status, &Page { frame: Frame::bare("error", "That did not work"), failure, is_unchanged })
+        page(self.0.code.status(), &Page::new(self.0))
     }
 }
 
@@ -50,20 +44,18 @@ mod tests {
     use super::*;
     use crate::failure::Code;
 
-    fn rendered(error: ErrorPage) -> String {
-        let ErrorPage { failure, is_unchanged } = error;
-        Page { frame: Frame::bare("error", "That did not work"), failure, is_unchanged }.render().unwrap()
-    }
-
     #[test]
     fn the_page_says_that_nothing_was_changed_only_if_that_is_certain() {
-        let unchanged = "Nothing was changed.";
-        assert!(rendered(Failure::new(Code::EmptyPrompt, "the prompt is empty").into()).contains(unchanged));
-        assert!(rendered(Failure::new(Code::Forbidden, "no").into()).contains(unchanged));
-        assert!(!rendered(Failure::new(Code::Store, "broken").into()).contains(unchanged));
-        assert!(!rendered(Failure::new(Code::Undelivered, "gone").into()).contains(unchanged));
-        assert!(
-            !rendered(ErrorPage::partly_done(Failure::new(Code::Refused, "too long"))).contains(unchanged)
-        );
+        for (code, is_unchanged) in [
+            (Code::EmptyPrompt, true),
+            (Code::Forbidden, true),
+            (Code::NotSteered, true),
+            (Code::SteerUnconfirmed, false),
+            (Code::Store, false),
+            (Code::Undelivered, false),
+        ] {
+            let page = Page::new(Failure::new(code, "why")).render().unwrap();
+            assert_eq!(page.contains("Nothing was changed."), is_unchanged, "{page}");
+        }
     }
 }

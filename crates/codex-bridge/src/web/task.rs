@@ -10,11 +10,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect, Response};
 use codex_bridge_core::Caller;
 use codex_bridge_core::TaskView;
-use codex_bridge_core::bridge::Error;
 use codex_bridge_core::event::Seq;
 use codex_bridge_core::task::{Status, TaskId};
 use codex_bridge_core::trust::Trust;
-use codex_session::SteerOutcome;
 use redact::plain::plain;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -200,10 +198,8 @@ pub async fn steer(
     Path(id): Path<String>,
     fields: Fields,
 ) -> Result<Response, ErrorPage> {
-    match app.desk.steer(&caller, &id, &text_of_form(&fields)).await {
-        Err(error @ Error::NotSteered(SteerOutcome::Failed(_))) => Err(ErrorPage::partly_done(error.into())),
-        steered => steered.map(|_| back(&id, Said::Accepted)).map_err(ErrorPage::from),
-    }
+    app.desk.steer(&caller, &id, &text_of_form(&fields)).await?;
+    Ok(back(&id, Said::Accepted))
 }
 
 pub async fn interrupt(

@@ -254,6 +254,20 @@ async fn a_steer_that_another_turn_took_or_none_could_is_no_success() {
     }
 }
 
+#[tokio::test]
+async fn a_steer_that_may_have_arrived_is_told_apart_from_one_that_did_not() {
+    let turn = [script::reply_turn(), script::started()];
+    let (shell, _server) =
+        on(Script::new().on("turn/start", turn).on("turn/steer", [script::completed()])).await;
+    let id = shell.begin("go").await;
+    let call = json!({"action": "steer", "task_id": id, "instruction": "quickly"});
+    let (code, error) = shell.refused(call).await;
+    assert_eq!(code, "steer_unconfirmed");
+    assert!(error.contains("which may have been added: the turn ended before Codex answered"), "{error}");
+    shell.ended(&id).await;
+    shell.end().await;
+}
+
 // peer: T17
 #[tokio::test]
 async fn a_turn_that_completes_before_its_interrupt_keeps_its_answer() {

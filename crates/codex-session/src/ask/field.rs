@@ -1,7 +1,7 @@
 //! The fields of a form that an MCP server wants filled in: for programs as they are, for people as a line each.
 //!
-//! What a field says is foreign text and is made fit to be shown. A name or a choice is sent back as it was shown, so one
-//! that had to be changed for that cannot be filled in field by field.
+//! What a field says is foreign text and is made fit to be shown. A name or a choice is sent back as it was shown, so a field
+//! whose name or choice had to be changed for that cannot be filled in.
 
 use redact::approval::TextKind;
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,8 @@ pub enum FieldKind {
     Boolean,
     /// Several of its choices.
     Array,
+    /// Nothing: its name or a choice had to be changed to be shown, so that it cannot be sent back as the server knows it.
+    Altered,
     /// Something that we do not know.
     #[default]
     #[serde(other)]
@@ -80,6 +82,7 @@ impl FieldKind {
             Self::Integer => "integer",
             Self::Boolean => "boolean",
             Self::Array => "array",
+            Self::Altered => "cannot be filled in",
             Self::Other => "any",
         }
     }
@@ -122,11 +125,11 @@ fn field(name: &str, property: &Value, required: bool, cleaner: &mut Cleaner<'_>
         Some("number") => FieldKind::Number,
         Some("integer") => FieldKind::Integer,
         Some("boolean") => FieldKind::Boolean,
-        Some("array") if !choices.is_empty() => FieldKind::Array,
-        None if !choices.is_empty() && has_text_choices(property) => FieldKind::String,
+        Some("array") if has_text_choices(property) => FieldKind::Array,
+        None if has_text_choices(property) => FieldKind::String,
         _ => FieldKind::Other,
     };
-    let kind = if is_sendable { kind } else { FieldKind::Other };
+    let kind = if is_sendable { kind } else { FieldKind::Altered };
     let label = |(value, label): (String, Option<String>)| Choice {
         label: label.map(|label| cleaner.line(&label)).filter(|label| *label != value),
         value: cleaner.line(&value),
@@ -150,19 +153,26 @@ fn field(name: &str, property: &Value, required: bool, cleaner: &mut Cleaner<'_>
     }
 }
 
-/// The values that a field takes alone, with what people read for them: `enum` with `enumNames`, or a list of constants.
+/// The only values that a field takes, with what people read for them.
 fn raw_choices(property: &Value) -> Vec<(String, Option<String>)> {
-    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().map(str::to_owned);
+    let choice = |(value, label): (&Value, Option<&Value>)| (as_text(value), label.and_then(text));
+    constants(property).into_iter().map(choice).collect()
+}
+
+/// The values and labels as the schema has them: `enum` with `enumNames`, or a list of constants with titles.
+fn constants(property: &Value) -> Vec<(&Value, Option<&Value>)> {
     let items = property.get("items");
-    let of = |key: &str| property.get(key).or_else(|| items.and_then(|items| items.get(key)));
-    let named = list(of("enumNames"));
-    let plain = list(of("enum")).into_iter().enumerate();
-    let plain = plain.map(|(place, value)| (as_text(&value), named.get(place).and_then(text)));
-    let constants = list(of("oneOf").or_else(|| of("anyOf"))).into_iter();
-    let constants =
-        constants.filter_map(|it| Some((as_text(it.get("const")?), it.get("title").and_then(text))));
-    plain.chain(constants).collect()
+    let list = |key: &str| {
+        let value = property.get(key).or_else(|| items?.get(key));
+        value.and_then(Value::as_array).map(Vec::as_slice)
+    };
+    let named = list("enumNames").unwrap_or_default();
+    let plain = list("enum").unwrap_or_default().iter().enumerate();
+    let plain = plain.map(|(place, value)| (value, named.get(place)));
+    let titled = list("oneOf").or_else(|| list("anyOf")).unwrap_or_default().iter();
+    let titled = titled.filter_map(|it| Some((it.get("const")?, it.get("title"))));
+    plain.chain(titled).collect()
 }
 
 /// A value as people write it: text as it is, anything else as JSON.
@@ -170,9 +180,10 @@ fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// Whether a field has choices, and all are text.
 fn has_text_choices(property: &Value) -> bool {
-    let is_text = |values: &Vec<Value>| values.iter().all(Value::is_string);
-    property.get("enum").and_then(Value::as_array).is_some_and(is_text)
+    let constants = constants(property);
+    !constants.is_empty() && constants.iter().all(|(value, _)| value.is_string())
 }
 
 /// A default that fits the field and can be shown as it is.
@@ -202,7 +213,8 @@ fn shown_default(
 const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
 
 impl ShownField {
-    /// The field in a line: `name (string, required, one of: a (A) | b, default "a"): title – what it means`.
+    /// The field in a line: `name (string, required, one of: a (A) | "b c", default "a"): title – what it means`.
+    /// Foreign text is quoted where it could pass for words of ours.
     pub fn line(&self) -> String {
         let mut facts = vec![self.kind.words().to_owned()];
         facts.extend(self.required.then(|| "required".to_owned()));
@@ -216,7 +228,7 @@ impl ShownField {
         let meaning: Vec<&str> =
             [&self.title, &self.description].into_iter().flatten().map(String::as_str).collect();
         let meaning = if meaning.is_empty() { String::new() } else { format!(": {}", meaning.join(" – ")) };
-        format!("{} ({}){meaning}", self.name, facts.join(", "))
+        format!("{} ({}){meaning}", quoted_unless_plain(&self.name), facts.join(", "))
     }
 
     /// The format and the bounds, in words.
@@ -256,12 +268,12 @@ impl ShownField {
                 };
                 json!({"type": "array", "items": items, "minItems": self.min_length, "maxItems": self.max_length})
             }
-            FieldKind::Number | FieldKind::Integer | FieldKind::Other => return None,
+            FieldKind::Number | FieldKind::Integer | FieldKind::Altered | FieldKind::Other => return None,
         };
         rules["title"] = json!(self.title);
         rules["description"] = json!(self.description);
         rules["default"] = match &self.default {
-            Some(default) if default.is_number() => json!(default.as_f64().map(number)),
+            Some(Value::Number(default)) if default.is_f64() => json!(default.as_f64().map(number)),
             default => json!(default),
         };
         if let Some(rules) = rules.as_object_mut() {
@@ -284,7 +296,20 @@ impl Choice {
 
     /// What is sent, and what people read if it is something else.
     pub fn words(&self) -> String {
-        self.label.as_ref().map_or_else(|| self.value.clone(), |label| format!("{} ({label})", self.value))
+        let value = quoted_unless_plain(&self.value);
+        self.label
+            .as_ref()
+            .map_or_else(|| value.clone(), |label| format!("{value} ({})", quoted_unless_plain(label)))
+    }
+}
+
+/// A foreign text between words of ours. One that is more than a word is quoted, so that it cannot pass for ours.
+fn quoted_unless_plain(text: &str) -> String {
+    let is_plain = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-' | '.');
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        Value::from(text).to_string()
     }
 }
 
@@ -324,6 +349,7 @@ mod tests {
         for property in [
             json!({"type": "boolean", "default": true, "title": "Dry run", "description": "Change nothing"}),
             json!({"type": "integer", "minimum": 1, "maximum": 5, "default": 2}),
+            json!({"type": "integer", "default": i64::MAX}),
             json!({"type": "number", "minimum": 0.5}),
             json!({"type": "string", "format": "email", "minLength": 3, "maxLength": 40}),
             json!({"type": "string", "enum": ["a", "b"], "default": "b"}),
@@ -348,8 +374,15 @@ mod tests {
             "type": "string", "title": "Colour", "description": "Of the door", "default": "red",
             "oneOf": [{"const": "red", "title": "Signal red"}, {"const": "blue", "title": "blue"}],
         });
-        let line = "it (string, one of: red (Signal red) | blue, default \"red\"): Colour – Of the door";
+        let line = "it (string, one of: red (\"Signal red\") | blue, default \"red\"): Colour – Of the door";
         assert_eq!(read(&json!({ "it": colour }))[0].line(), line);
+        let spoof = json!({"type": "boolean", "enum": ["no", "no), default true): \"Dry run\""]});
+        let line = r#""a (string)" (boolean, one of: no | "no), default true): \"Dry run\"")"#;
+        assert_eq!(
+            read(&json!({ "a (string)": spoof }))[0].line(),
+            line,
+            "foreign words do not pass for ours"
+        );
     }
 
     #[test]
@@ -383,14 +416,16 @@ mod tests {
     #[test]
     fn what_cannot_be_sent_back_as_it_is_shown_is_no_field() {
         for property in [
-            json!({"type": "string", "enum": ["fine", "de\u{202e}ceptive"]}),
             json!({"type": "object"}),
             json!({"type": "array", "items": {"type": "string"}}),
+            json!({"type": "array", "items": {"enum": [1, 2]}}),
         ] {
             assert_eq!(read(&json!({ "it": property }))[0].kind, FieldKind::Other, "{property}");
         }
         let renamed = &read(&json!({"n\u{202e}ame": {"type": "string", "default": "x"}}))[0];
-        assert_eq!((renamed.kind, &renamed.default), (FieldKind::Other, &None), "its default is not sent");
+        assert_eq!((renamed.kind, &renamed.default), (FieldKind::Altered, &None), "its default is not sent");
+        let choice = json!({"type": "string", "enum": ["fine", "de\u{202e}ceptive"]});
+        assert_eq!(read(&json!({ "it": choice }))[0].kind, FieldKind::Altered);
     }
 
     #[test]

@@ -301,19 +301,18 @@ pub enum SteerOutcome {
     WrongTurn,
     /// This kind of turn cannot be steered (a review, a compaction).
     NotSteerable,
-    /// It failed for another reason.
+    /// Codex refused it for another reason.
     Failed(String),
+    /// It was sent or waits to be sent, and Codex has not confirmed it. It may have arrived, so it must not be sent again
+    /// without a look at the turn.
+    Unconfirmed(String),
 }
 
 impl SteerOutcome {
-    /// It was sent, and the outcome is unknown.
-    pub(crate) fn unknown(why: &str) -> Self {
-        Self::Failed(format!("{why}; it is unknown whether the steer arrived"))
-    }
-
     pub(crate) fn redacted(self, redactor: &Redactor) -> Self {
         match self {
             Self::Failed(message) => Self::Failed(redactor.redact(&message).into_owned()),
+            Self::Unconfirmed(message) => Self::Unconfirmed(redactor.redact(&message).into_owned()),
             outcome => outcome,
         }
     }

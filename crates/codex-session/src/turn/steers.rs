@@ -59,7 +59,7 @@ impl Turn {
             Ok(Some(turn_id)) if self.turn_id() != Some(&turn_id) => SteerOutcome::WrongTurn,
             Ok(_) => SteerOutcome::Accepted,
             Err(CallError::Refused(error)) => read_refusal(&error.message),
-            Err(error) => SteerOutcome::unknown(&error.to_string()),
+            Err(error) => SteerOutcome::Unconfirmed(error.to_string()),
         };
         effects.push(Effect::Steered { token, outcome });
     }
@@ -73,7 +73,7 @@ impl Turn {
     /// No reply will come, so it is unknown whether Codex accepted them.
     pub(super) fn fail_sent_steers(&mut self, why: &str, effects: &mut Vec<Effect>) {
         for token in std::mem::take(&mut self.steers.sent) {
-            effects.push(Effect::Steered { token, outcome: SteerOutcome::unknown(why) });
+            effects.push(Effect::Steered { token, outcome: SteerOutcome::Unconfirmed(why.to_owned()) });
         }
     }
 }

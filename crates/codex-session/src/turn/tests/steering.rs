@@ -27,10 +27,7 @@ fn outcomes_are_typed() {
         (Err(refused("expected active turn id `u` but found `v`")), "steered 1 WrongTurn"),
         (Err(refused("the active turn is not steerable")), "steered 1 NotSteerable"),
         (Err(refused("input must not be empty")), "steered 1 Failed(\"input must not be empty\")"),
-        (
-            Err(timed_out()),
-            "steered 1 Failed(\"call timed out after 10000 ms; it is unknown whether the steer arrived\")",
-        ),
+        (Err(timed_out()), "steered 1 Unconfirmed(\"call timed out after 10000 ms\")"),
     ];
     for (result, outcome) in outcomes {
         check_active(
@@ -91,9 +88,9 @@ fn steers_wait_for_a_connection_and_for_what_was_missed() {
 
 #[test]
 fn a_steer_whose_reply_cannot_come_has_an_outcome_too() {
-    let told = "steered 1 Failed(\"the connection was lost before Codex answered; it is unknown whether the steer arrived\"); reconnect";
+    let told = "steered 1 Unconfirmed(\"the connection was lost before Codex answered\"); reconnect";
     check_active(prompt(), [(1, steer(1), "steer 1 u"), (2, lost(), told), (3, reply(1, Ok(None)), "")]);
-    let told = "steered 1 Failed(\"the turn ended before Codex answered; it is unknown whether the steer arrived\"); end Completed";
+    let told = "steered 1 Unconfirmed(\"the turn ended before Codex answered\"); end Completed";
     check_active(prompt(), [(1, steer(1), "steer 1 u"), (2, completed(), told)]);
 }
 
@@ -109,7 +106,7 @@ fn the_echo_of_a_steer_is_no_second_message() {
             (
                 4,
                 completed(),
-                "steered 1 Failed(\"the turn ended before Codex answered; it is unknown whether the steer arrived\"); end Completed",
+                "steered 1 Unconfirmed(\"the turn ended before Codex answered\"); end Completed",
             ),
         ],
     );
