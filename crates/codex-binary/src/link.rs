@@ -69,7 +69,7 @@ fn copy(codex: &Codex, into: &Path) -> io::Result<(PathBuf, PathBuf)> {
     }
 }
 
-/// Builds aside and renames. What lies there under the temporary name is of a process that died: we hold the lock.
+/// Builds aside and renames. A file under the temporary name is a leftover of a crashed process, because we hold the lock.
 fn build(tree: &Tree, aside: &Path, target: &Path) -> io::Result<()> {
     if aside.exists() {
         fs::remove_dir_all(aside)?;

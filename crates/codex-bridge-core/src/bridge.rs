@@ -372,11 +372,11 @@ impl Bridge {
         let steer = runner::Steer { text: text.to_owned(), client_id, by: by.name.clone(), reply };
         let sent = runner.send(runner::Command::Steer(steer)).await;
         sent.map_err(|_| Error::wrong_state(&task, "its turn has just ended"))?;
-        // An error means that the turn ended before the text was sent.
         match tokio::time::timeout(STEER_LIMIT, outcome).await {
-            Ok(outcome) => Ok(outcome.unwrap_or(SteerOutcome::NoActiveTurn)),
+            Ok(Ok(outcome)) => Ok(outcome),
+            Ok(Err(_)) => Ok(SteerOutcome::Unconfirmed("the turn has just ended".to_owned())),
             // The thread may still wait for a host. The runner adds the text once the thread is open.
-            Err(_) => Ok(SteerOutcome::Unconfirmed("it is added as soon as Codex takes it".to_owned())),
+            Err(_) => Ok(SteerOutcome::Unconfirmed("it is added when Codex can take it".to_owned())),
         }
     }
 

@@ -53,7 +53,9 @@ impl DecisionReport {
                 "ended with its turn before Codex got the answer".to_owned()
             }
             (DecisionOutcome::Orphaned, None, _) => "ended with its turn before it was answered".to_owned(),
-            (_, Some(decision), Some(by)) => format!("was already answered: {}, by {by}", decision.as_str()),
+            (_, Some(decision), Some(by)) => {
+                format!("was already answered: {}, by {by}", decision.past_tense())
+            }
             _ => "was already answered".to_owned(),
         }
     }

@@ -112,7 +112,7 @@ impl Desk {
         Ok(self.as_seen_by(caller, self.bridge.fork(id, new).await?))
     }
 
-    /// Adds text to the running turn. A turn is trusted like its author, so nobody else can add to a turn of the owner.
+    /// Adds text to the running turn. Only the owner and approvers can add to a turn that the owner started.
     /// Returns the task once Codex has taken the text.
     pub async fn steer(&self, caller: &Caller, id: &str, text: &str) -> Result<TaskView, Error> {
         match self.steer_as(caller, id, text, None).await? {
@@ -279,15 +279,15 @@ impl Desk {
         Ok(self.as_seen_by(caller, self.bridge.wait(id, limit).await?))
     }
 
-    /// Waits until `is_so` is true of a task, or the time is up.
+    /// Waits until `condition` holds for a task, or the time is up.
     pub async fn wait_until(
         &self,
         caller: &Caller,
         id: &str,
         limit: Duration,
-        is_so: impl Fn(&TaskView) -> bool + Send,
+        condition: impl Fn(&TaskView) -> bool + Send,
     ) -> Result<TaskView, Error> {
-        Ok(self.as_seen_by(caller, self.bridge.wait_until(id, limit, is_so).await?))
+        Ok(self.as_seen_by(caller, self.bridge.wait_until(id, limit, condition).await?))
     }
 
     /// The open requests of all tasks, or every request of one task; the oldest first.

@@ -79,7 +79,7 @@ pub struct Sender {
 pub enum Party {
     /// A person.
     Person,
-    /// Another agent. It may never approve, and is not answered for ever.
+    /// Another agent. It never approves, and the number of replies to it is limited.
     Agent,
 }
 

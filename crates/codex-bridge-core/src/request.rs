@@ -202,9 +202,9 @@ impl DecisionWord {
     /// The words for people, in the past tense.
     pub fn past_tense(&self) -> &str {
         match self {
-            Self::Accept => "accepted",
-            Self::AcceptForSession => "accepted for this session",
-            Self::AcceptAlways => "accepted for good",
+            Self::Accept => "approved",
+            Self::AcceptForSession => "approved for this session",
+            Self::AcceptAlways => "approved for good",
             Self::Decline => "declined",
             Self::Cancel => "declined, and the turn ended",
             Self::Grant => "granted",

@@ -526,7 +526,7 @@ pub enum NotificationStatus {
     Sent,
     /// It could not be sent.
     Failed,
-    /// Nobody is to be told.
+    /// The task has no target.
     NoTarget,
 }
 

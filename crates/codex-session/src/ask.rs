@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::inspection::Inspection;
 use crate::projection::call_id::{command_call_id, patch_call_id};
 use draft::Draft;
-pub use field::{Choice, FieldKind, ShownField};
+pub use field::{Choice, FieldKind, ShownField, quoted_unless_word};
 pub use label::Label;
 
 /// A request for a person. It is stored in this form and read by later versions: fields are added, never renamed or

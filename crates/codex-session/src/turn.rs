@@ -30,7 +30,7 @@ mod requests;
 mod steers;
 mod stop;
 
-use catch_up::{Held, Unheard};
+use catch_up::{Held, NotAllowed};
 use clock::WorkClock;
 use events::Stage;
 pub use events::is_abort_marker;
@@ -87,7 +87,7 @@ pub struct Turn {
     /// Whether an end that was read from the history was checked a second time.
     doubted_end: bool,
     /// Set while no event of the turn has come since it was resumed on this connection.
-    unheard: Unheard,
+    unheard: NotAllowed,
     held: Held,
     /// Items that were reported to listeners, by type and id.
     told: HashSet<(Stage, String)>,
@@ -120,7 +120,7 @@ impl Turn {
             reading_back: false,
             read_back_at: None,
             doubted_end: false,
-            unheard: Unheard::default(),
+            unheard: NotAllowed::default(),
             held: Held::default(),
             told: HashSet::new(),
             steers: Steers::default(),
@@ -357,7 +357,7 @@ impl Turn {
         self.read_back_at = None;
         self.unheard.until = None;
         self.fail_sent_steers("the connection was lost before Codex answered", effects);
-        self.let_go_of_held(now, effects);
+        self.process_or_drop_held(now, effects);
         if self.has_ended() {
             return;
         }
@@ -387,7 +387,7 @@ impl Turn {
     }
 
     fn on_attached(&mut self, epoch: Epoch, now: Millis, effects: &mut Vec<Effect>) {
-        self.let_go_of_held(now, effects);
+        self.process_or_drop_held(now, effects);
         self.detached_since = None;
         if epoch != self.epoch {
             self.epoch = epoch;

@@ -128,7 +128,7 @@ fn placeholder_end(text: &Text, at: usize) -> Parsed<usize> {
     Ok(if text.get(end)? == Some(b'>') { end } else { at })
 }
 
-/// Whether a word follows, or something that is hidden or would be: a value means the same before and after.
+/// Whether a word follows. Redacting twice must give the same result, so hidden text and a mark count as words too.
 fn is_followed_by_word(text: &Text, index: usize) -> Parsed<bool> {
     Ok(match text.get(index)? {
         Some(b'[') => mark_end(text, index)? > index,

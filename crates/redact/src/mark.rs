@@ -1,6 +1,6 @@
 //! What stands in the place of a secret: `[redacted:KIND]` where text is kept, `[KIND, N characters]` where a person approves it.
 //!
-//! A mark is never taken for a secret. A text that only looks like a mark is the reader's business: see [`is_look_alike`].
+//! A mark is never taken for a secret. A text that only looks like a mark is left to the caller: see [`is_look_alike`].
 
 use crate::text::{Parsed, Text};
 

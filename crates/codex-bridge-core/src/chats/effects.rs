@@ -13,7 +13,7 @@ use crate::decision::is_no;
 use crate::desk::{Caller, Verb};
 use crate::failpoint;
 use crate::inbox::machine::decisions::{self, Choice, MAY_NOT, Verdict};
-use crate::inbox::machine::{Effect, Failure, NOBODY_MAY, Outcome, Reply};
+use crate::inbox::machine::{Effect, Failure, NO_APPROVER, Outcome, Reply};
 use crate::inbox::{ChannelName, ConversationKey, Message, Party, Rules, reply};
 use crate::outbox::notice::{self, Content};
 use crate::outbox::{Delivery, DeliveryId, Notice};
@@ -193,7 +193,7 @@ impl Chats {
         self.inner().spawn(async move {
             let RequestRecord { request_id, task_id, .. } = &request;
             let which = RequestSelector::Named(request_id.as_str());
-            if let Err(error) = bridge.decide(task_id.as_str(), which, Decision::Decline, NOBODY_MAY).await {
+            if let Err(error) = bridge.decide(task_id.as_str(), which, Decision::Decline, NO_APPROVER).await {
                 warn!(%channel, %message_id, task = %task_id, request = %request_id, %error, "a request could not be declined yet");
             }
             drop(in_progress);
@@ -213,7 +213,7 @@ impl Chats {
         let rules = self.inbox.rules(channel);
         let Some(role) = rules.and_then(|rules| rules.role(sender_id, Party::Person)) else {
             self.note_tap(channel, conversation, sender_id, sender_id).await?;
-            return Ok(at_once(Verdict::Unheard));
+            return Ok(at_once(Verdict::NotAllowed));
         };
         let caller = Caller::in_chat(format!("{channel}:{sender_id}"), role, Party::Person);
         if caller.may(Verb::Decide).is_err() {

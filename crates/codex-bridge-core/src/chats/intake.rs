@@ -141,7 +141,7 @@ impl Chats {
         Ok(())
     }
 
-    /// Records a stranger by `how`, or else by name.
+    /// Records a message or tap of a sender who is not allowed.
     fn knock(
         &self,
         channel: &ChannelName,

@@ -127,7 +127,7 @@ pub struct Prompt {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(!default))]
     pub prompt: String,
-    /// The caller's name for this request. The same name gives no second turn.
+    /// The caller's name for this request. Repeating a name does not start another turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_request_id: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use codex_session::ask::{Kind, ShownField};
+use codex_session::ask::{Kind, ShownField, quoted_unless_word};
 use codex_session::{Ask, Decision};
 use serde_json::{Map, Value};
 
@@ -158,6 +158,8 @@ pub fn as_asked(ask: &Ask, decision: Decision) -> Result<Decision, String> {
 fn answered(ask: &Ask, given: Answers) -> Result<Answers, String> {
     let keys = keys(ask);
     if let Some(unknown) = given.keys().find(|key| !keys.contains(&key.as_str())) {
+        let keys: Vec<String> = keys.into_iter().map(quoted_unless_word).collect();
+        let unknown = quoted_unless_word(unknown);
         return Err(format!("there is no question {unknown}: the questions are {}", keys.join(", ")));
     }
     let is_missing =

@@ -1,7 +1,9 @@
 //! Checks a filled form against its fields before it goes to an MCP server. Pure.
 
+use std::collections::BTreeSet;
+
 use codex_session::Ask;
-use codex_session::ask::{FieldKind, ShownField};
+use codex_session::ask::{FieldKind, ShownField, quoted_unless_word};
 use serde_json::Value;
 
 /// Reads texts as the value of a field: one text, or several choices. Numbers, yes or no, and lists are read as such; the
@@ -24,7 +26,7 @@ pub fn value(field: &ShownField, texts: &[String]) -> Value {
         FieldKind::Integer | FieldKind::Number => {
             text.trim().parse::<i64>().map_or_else(|_| json(), Value::from)
         }
-        FieldKind::Altered | FieldKind::Other => json(),
+        FieldKind::Unfillable | FieldKind::Other => json(),
     }
 }
 
@@ -46,8 +48,10 @@ pub fn filled(ask: &Ask, form: Value) -> Result<Value, String> {
     let Value::Object(mut form) = form else {
         return Err("a form is filled in as an object, with a value for each field".to_owned());
     };
-    if let Some(unknown) = form.keys().find(|name| ask.field(name).is_none()) {
-        let names: Vec<&str> = ask.fields.iter().map(|field| field.name.as_str()).collect();
+    let known: BTreeSet<&str> = ask.fields.iter().map(|field| field.name.as_str()).collect();
+    if let Some(unknown) = form.keys().find(|name| !known.contains(name.as_str())) {
+        let names: Vec<String> = ask.fields.iter().map(|field| quoted_unless_word(&field.name)).collect();
+        let unknown = quoted_unless_word(unknown);
         return Err(format!("the form has no field {unknown}: it has {}", names.join(", ")));
     }
     for field in &ask.fields {
@@ -64,10 +68,10 @@ pub fn filled(ask: &Ask, form: Value) -> Result<Value, String> {
 
 /// Checks the value of a field; `null` leaves the field out.
 pub fn check(field: &ShownField, value: &Value) -> Result<(), String> {
-    let name = &field.name;
-    if field.kind == FieldKind::Altered && (field.required || !value.is_null()) {
+    let name = quoted_unless_word(&field.name);
+    if field.kind == FieldKind::Unfillable && (field.required || !value.is_null()) {
         return Err(format!(
-            "{name} cannot be filled in, since it had to be changed to be shown; decline the form"
+            "{name} cannot be filled in, since it cannot be shown exactly; leave it out or decline the form"
         ));
     }
     if value.is_null() {
@@ -80,16 +84,21 @@ pub fn check(field: &ShownField, value: &Value) -> Result<(), String> {
         None => choices.contains(&value.to_string().as_str()),
     };
     let kind = field.kind;
-    let fits_kind = kind == FieldKind::Other || value.is_string() == (kind == FieldKind::String);
+    let fits_kind = value.is_string() == (kind == FieldKind::String);
+    // A field of an unknown kind may take several of its choices.
+    let is_single = !matches!(kind, FieldKind::Array | FieldKind::Other);
     match (kind, value) {
-        _ if !choices.is_empty() && kind != FieldKind::Array && !(is_choice(value) && fits_kind) => {
-            wrong(format!("one of: {}", choices.join(" | ")))
+        _ if is_single && !choices.is_empty() && !(is_choice(value) && fits_kind) => {
+            wrong(format!("one of: {}", one_of(&choices)))
         }
         (FieldKind::String, Value::String(_)) if !choices.is_empty() => Ok(()),
+        (FieldKind::String, Value::String(text)) if field.required && text.trim().is_empty() => {
+            Err(format!("{name} must be filled in"))
+        }
         (FieldKind::String, Value::String(text)) => within(field, text.chars().count(), "characters")
             .and_then(|()| fits_format(field, text))
             .or_else(wrong),
-        (FieldKind::Boolean, Value::Bool(_)) | (FieldKind::Altered | FieldKind::Other, _) => Ok(()),
+        (FieldKind::Boolean, Value::Bool(_)) | (FieldKind::Unfillable | FieldKind::Other, _) => Ok(()),
         (FieldKind::Integer, Value::Number(number)) if number.as_f64().is_none_or(|it| it.fract() != 0.0) => {
             wrong("a whole number".to_owned())
         }
@@ -102,9 +111,13 @@ pub fn check(field: &ShownField, value: &Value) -> Result<(), String> {
         (FieldKind::Boolean, _) => wrong("true or false".to_owned()),
         (FieldKind::Integer, _) => wrong("a whole number".to_owned()),
         (FieldKind::Number, _) => wrong("a number".to_owned()),
-        (FieldKind::Array, _) => wrong(format!("a list of these: {}", choices.join(" | "))),
+        (FieldKind::Array, _) => wrong(format!("a list of these: {}", one_of(&choices))),
         (FieldKind::String, _) => wrong("text".to_owned()),
     }
+}
+
+fn one_of(choices: &[&str]) -> String {
+    choices.iter().map(|choice| quoted_unless_word(choice)).collect::<Vec<_>>().join(" | ")
 }
 
 fn in_range(field: &ShownField, number: f64) -> Result<(), String> {
@@ -167,7 +180,7 @@ mod tests {
             {"name": "size", "type": "integer", "choices": [{"value": "1"}, {"value": "2"}]},
             {"name": "dry_run", "type": "boolean", "default": true},
             {"name": "tags", "type": "array", "choices": [{"value": "a"}, {"value": "b"}], "max_length": 1},
-            {"name": "odd", "type": "other"},
+            {"name": "odd", "type": "other", "choices": [{"value": "1"}, {"value": "2"}]},
             {"name": "mail", "type": "string", "format": "email"},
             {"name": "page", "type": "string", "format": "uri"},
             {"name": "day", "type": "string", "format": "date"},
@@ -179,13 +192,14 @@ mod tests {
     #[test]
     fn a_form_takes_what_its_fields_allow_and_says_what_that_is() {
         let full = json!({
-            "name": "1", "colour": "red", "count": 3, "size": 2, "dry_run": false, "tags": ["a"], "odd": {},
+            "name": "1", "colour": "red", "count": 3, "size": 2, "dry_run": false, "tags": ["a"], "odd": [1],
             "mail": "a@b", "page": "https://x", "day": "2026-08-22", "at": "2026-08-22T12:00:00.5+02:00",
         });
         assert_eq!(filled(&ask(), full.clone()), Ok(full));
         for (form, told) in [
             (json!({}), "name must be filled in"),
             (json!({"name": 1}), "name must be text"),
+            (json!({"name": " "}), "name must be filled in"),
             (json!({"name": "too long"}), "name must be at most 5 characters"),
             (json!({"name": "x", "colour": "green"}), "colour must be one of: red | blue"),
             (json!({"name": "x", "size": 3}), "size must be one of: 1 | 2"),
@@ -218,12 +232,12 @@ mod tests {
     fn what_is_not_given_has_its_default_and_null_leaves_it_out() {
         assert_eq!(filled(&ask(), json!({"name": "x"})), Ok(json!({"name": "x", "dry_run": true})));
         assert_eq!(filled(&ask(), json!({"name": "x", "dry_run": null})), Ok(json!({"name": "x"})));
-        let altered = |required: bool, form: Value| {
-            let ask = json!({"fields": [{"name": "shown", "type": "altered", "required": required}]});
+        let unfillable = |required: bool, form: Value| {
+            let ask = json!({"fields": [{"name": "shown", "type": "unfillable", "required": required}]});
             filled(&serde_json::from_value(ask).unwrap(), form).is_ok()
         };
-        assert!(altered(false, json!({})), "it is left out");
-        assert!(!altered(false, json!({"shown": 1})) && !altered(true, json!({})));
+        assert!(unfillable(false, json!({})), "it is left out");
+        assert!(!unfillable(false, json!({"shown": 1})) && !unfillable(true, json!({})));
         assert_eq!(filled(&Ask::default(), json!({"a": 1})), Ok(json!({"a": 1})), "a form that is not known");
     }
 

@@ -28,7 +28,7 @@ mod interface;
 pub use interface::{ChatTurn, Effect, Facts, Failure, Outcome, Reply};
 
 /// Who declines a request where nobody may approve.
-pub const NOBODY_MAY: &str = "nobody here may decide";
+pub const NO_APPROVER: &str = "nobody here may decide";
 /// How long a command about the running turn stays valid.
 const MOMENT_MS: TimeMs = 10 * 60 * 1000;
 /// The reply to such a command that came too late.
@@ -271,7 +271,7 @@ fn running(message: &Message, facts: &Facts, now: TimeMs) -> Vec<Effect> {
     if let Some(text) = reply::of_parking(task, now) {
         effects.push(tell(message, task, "waits", text));
     } else if task.status.is_finished() {
-        let declined = own().filter(|request| request.decided_by.as_deref() == Some(NOBODY_MAY));
+        let declined = own().filter(|request| request.decided_by.as_deref() == Some(NO_APPROVER));
         let text = reply::of_finished(task, declined);
         let message = answered(message, now);
         let added =

@@ -9,7 +9,7 @@ use super::{DeliveryId, Notice};
 use crate::request::RequestName;
 use crate::task::TimeMs;
 
-/// How far back to look for a message that may have been sent. Twins are counted over a little more.
+/// How far back to look for a message that may have been sent. Notices with the same text are counted over a slightly longer time.
 pub const LOOK_BACK_MS: TimeMs = 24 * 60 * 60 * 1000;
 
 /// Sends notices to targets. Knows nothing of rows, schedules and retries: tries once and reports the outcome.

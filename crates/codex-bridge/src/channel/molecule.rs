@@ -426,7 +426,7 @@ impl Buttons for Molecule {
     fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
         async move {
             self.requests.forget(&tap.button.request_id);
-            if !matches!(verdict, Verdict::Taken { .. } | Verdict::Unheard) {
+            if !matches!(verdict, Verdict::Taken { .. } | Verdict::NotAllowed) {
                 // Not retried: the outcome is shown with the request at other doors too.
                 let outcome = self.api.notify(verdict.text()).await;
                 if !matches!(outcome, Outcome::Delivered { .. }) {

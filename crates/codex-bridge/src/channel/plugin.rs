@@ -373,7 +373,7 @@ impl Plugin {
         let (outcome, is_closed) = match verdict {
             Verdict::Taken { .. } => ("resolved", true),
             Verdict::TooLate { .. } => ("expired", true),
-            Verdict::Forbidden { .. } | Verdict::Unheard => ("forbidden", false),
+            Verdict::Forbidden { .. } | Verdict::NotAllowed => ("forbidden", false),
         };
         process.answer(&id, json!({ "outcome": outcome, "text": verdict.text() })).await;
         if is_closed {

@@ -103,7 +103,7 @@ struct Served {
 /// The state of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum ChannelStatus {
     /// The channel connects to its platform.
     Starting,
     /// Messages come in.
@@ -118,7 +118,7 @@ pub enum Standing {
     Idle,
 }
 
-impl Standing {
+impl ChannelStatus {
     /// The state as a word.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -136,7 +136,7 @@ impl Standing {
 #[derive(Debug)]
 pub struct Journal {
     redactor: Redactor,
-    standing: watch::Sender<(Standing, String)>,
+    standing: watch::Sender<(ChannelStatus, String)>,
     lines: Mutex<JournalLines>,
 }
 
@@ -152,7 +152,7 @@ impl Journal {
     fn new(redactor: Redactor) -> Self {
         Self {
             redactor,
-            standing: watch::Sender::new((Standing::Starting, String::new())),
+            standing: watch::Sender::new((ChannelStatus::Starting, String::new())),
             lines: Mutex::default(),
         }
     }
@@ -162,7 +162,7 @@ impl Journal {
     }
 
     /// Sets the state with a sentence about it. A change is logged.
-    pub fn set(&self, name: &str, standing: Standing, sentence: &str) {
+    pub fn set(&self, name: &str, standing: ChannelStatus, sentence: &str) {
         // The sentence may repeat a secret that the platform was sent.
         let sentence = &*self.redactor.redact(sentence);
         let now = (standing, sentence.to_owned());
@@ -174,8 +174,8 @@ impl Journal {
         if is_new {
             let line = format!("{}: {sentence}", standing.as_str());
             match standing {
-                Standing::Stopped => tracing::error!(channel = name, "{line}"),
-                Standing::Retrying => tracing::warn!(channel = name, "{line}"),
+                ChannelStatus::Stopped => tracing::error!(channel = name, "{line}"),
+                ChannelStatus::Retrying => tracing::warn!(channel = name, "{line}"),
                 _ => tracing::info!(channel = name, "{line}"),
             }
             self.remember(name, &line);
@@ -194,7 +194,7 @@ impl Journal {
     }
 
     /// The state, and the last sentence about it.
-    pub fn standing(&self) -> (Standing, String) {
+    pub fn standing(&self) -> (ChannelStatus, String) {
         self.standing.borrow().clone()
     }
 
@@ -202,7 +202,7 @@ impl Journal {
     pub async fn stopped(&self) -> String {
         let mut standing = self.standing.subscribe();
         // An error is impossible: we hold the sender.
-        standing.wait_for(|(standing, _)| *standing == Standing::Stopped).await.ok();
+        standing.wait_for(|(standing, _)| *standing == ChannelStatus::Stopped).await.ok();
         self.standing().1
     }
 
@@ -354,7 +354,7 @@ impl Registry {
     }
 
     /// The state of a channel and the last sentence about it. For a channel that is not served: the reason, if known.
-    pub fn standing(&self, name: &str) -> (Standing, String) {
+    pub fn standing(&self, name: &str) -> (ChannelStatus, String) {
         if let Some(served) = self.served().get(name) {
             return served.journal.standing();
         }
@@ -363,7 +363,7 @@ impl Registry {
             KnownChannel { receives, .. } => (!receives).then(|| "the channel only sends".to_owned()),
         };
         let failed = self.failed().get(name).cloned();
-        (Standing::Idle, failed.or_else(configured).unwrap_or_default())
+        (ChannelStatus::Idle, failed.or_else(configured).unwrap_or_default())
     }
 
     /// Notes why a channel could not be served.
@@ -388,7 +388,7 @@ impl Registry {
             known.receives = true;
         }
         if let Some(journal) =
-            self.journal(name.as_str()).filter(|journal| journal.standing().0 != Standing::Stopped)
+            self.journal(name.as_str()).filter(|journal| journal.standing().0 != ChannelStatus::Stopped)
         {
             self.update_served(chats, service).await?;
             return Ok(journal);
@@ -459,12 +459,12 @@ impl Registry {
             |why: &str| Failure::new(Code::ChannelUnreachable, format!("channel {name}: {}", shown(why)));
         let (served, (standing, about)) = (self.receiver(name.as_str()), self.standing(name.as_str()));
         let (channel, _lock) = match (standing, served) {
-            (Standing::Serving, Some(served)) => (served, None),
-            (Standing::Starting | Standing::Retrying, _) => {
+            (ChannelStatus::Serving, Some(served)) => (served, None),
+            (ChannelStatus::Starting | ChannelStatus::Retrying, _) => {
                 return Err(unreachable(&format!("{}: {about}", standing.as_str())));
             }
             // A stopped channel keeps its lock. Its configuration may have changed, so the given one is asked.
-            (Standing::Stopped, _) => (service.channel, None),
+            (ChannelStatus::Stopped, _) => (service.channel, None),
             _ => {
                 let locks = self.locks.get().cloned().unwrap_or_default();
                 let holder = format!("the daemon with pid {}, which tests it", std::process::id());
@@ -480,7 +480,7 @@ impl Registry {
     pub fn pause(&self, name: &str) {
         if let Some(served) = self.served().remove(name) {
             served.supervisor.abort();
-            served.journal.set(name, Standing::Paused, "no messages are read");
+            served.journal.set(name, ChannelStatus::Paused, "no messages are read");
         }
         if let Some(chats) = self.chats.get() {
             chats.close_channel(&name.into());

@@ -16,7 +16,7 @@ use futures_util::FutureExt;
 use futures_util::future::{pending, ready};
 use tokio::sync::watch;
 
-use super::registry::{Journal, Standing};
+use super::registry::{ChannelStatus, Journal};
 use super::settings::Service;
 use super::{Activity, Batch, ChannelError, Receiving, Stranger, Tap, progress};
 
@@ -59,7 +59,7 @@ pub async fn run(chats: Chats, service: Service, journal: Arc<Journal>) {
             ChannelError::Fatal(reason) => {
                 refusals += 1;
                 if refusals >= MAX_REFUSALS {
-                    worker.journal.set(name.as_str(), Standing::Stopped, &reason);
+                    worker.journal.set(name.as_str(), ChannelStatus::Stopped, &reason);
                     worker.chats.close_channel(&name);
                     return;
                 }
@@ -70,7 +70,7 @@ pub async fn run(chats: Chats, service: Service, journal: Arc<Journal>) {
         if began.elapsed() > MAX_BACKOFF {
             backoff = MIN_BACKOFF;
         }
-        worker.journal.set(name.as_str(), Standing::Retrying, &reason);
+        worker.journal.set(name.as_str(), ChannelStatus::Retrying, &reason);
         tokio::time::sleep(after.unwrap_or(backoff)).await;
         backoff = (backoff * 2).min(MAX_BACKOFF);
     }
@@ -90,7 +90,7 @@ impl Worker {
         let cursor = self.chats.channel(self.name()).await?.cursor;
         let sentence = self.channel().start(cursor).await?;
         self.chats.open_channel(self.service.rules.clone()).await?;
-        self.journal.set(self.name().as_str(), Standing::Serving, &sentence);
+        self.journal.set(self.name().as_str(), ChannelStatus::Serving, &sentence);
         let (activity, activity_receiver) = watch::channel(Activity::default());
         Err(tokio::select! {
             error = self.read() => error,

@@ -9,7 +9,7 @@ use redact::plain::plain;
 use super::{Globals, block_on, output};
 use crate::calls::{Lines, RunChannel};
 use crate::channel::KINDS;
-use crate::channel::registry::Standing;
+use crate::channel::registry::ChannelStatus;
 use crate::channel::settings::Kind;
 use crate::client::Client;
 use crate::config::{self, edit};
@@ -188,7 +188,7 @@ async fn run_in_daemon(client: &Client, call: &RunChannel) -> Result<ExitCode, F
         let log: ChannelLog = client.get(&["channels", &call.name, "log"], &Lines { after: count }).await?;
         count = log.count;
         output::lines(&log.lines)?;
-        if log.standing == Standing::Stopped {
+        if log.standing == ChannelStatus::Stopped {
             return Err(Failure::new(Code::ChannelStopped, log.about));
         }
         tokio::time::sleep(LOG_INTERVAL).await;

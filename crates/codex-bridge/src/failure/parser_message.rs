@@ -2,21 +2,23 @@
 
 /// The message of serde, TOML or axum about a value that does not fit.
 pub fn parser_message(message: &str) -> String {
-    // A call is one line: only the column could be told.
-    let message = message.split_once(" at line 1 column ").map_or(message, |(message, _)| message);
+    // The place in a body says little to the caller of an API.
+    let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
     let message = ["Failed to deserialize query string: ", "Invalid URL: "]
         .into_iter()
         .fold(message, |message, prefix| message.strip_prefix(prefix).unwrap_or(message));
     let message = message
         .replace("invalid float literal", "expected a number")
         .replace("invalid digit found in string", "expected a whole number")
-        .replace("cannot parse integer from empty string", "expected a whole number");
+        .replace("cannot parse integer from empty string", "expected a whole number")
+        .replace("number too large to fit in target type", "the number is too large")
+        .replace("number too small to fit in target type", "the number is too small");
     let Some((found, expected)) = message.rsplit_once("expected ").or(message.rsplit_once(" to a ")) else {
         return message;
     };
     let words = match expected.trim_matches('`') {
-        "usize" | "u64" | "u32" | "u16" | "i64" | "i32" => "a whole number",
-        "f64" => "a number",
+        "usize" | "u64" | "u32" | "u16" | "u8" | "i64" | "i32" | "i16" | "i8" => "a whole number",
+        "f64" | "f32" => "a number",
         "a boolean" => "true or false",
         "a string" | "path string" => "text in quotes",
         "a sequence" => "a list",
@@ -59,5 +61,13 @@ mod tests {
             "Cannot parse `x`, expected a whole number"
         );
         assert_eq!(parser_message("missing field `prompt` at line 1 column 2"), "missing field `prompt`");
+        assert_eq!(
+            shown("{\n  \"count\":\n    true\n}"),
+            "invalid type: boolean `true`, expected a whole number"
+        );
+        assert_eq!(
+            parser_message("limit: number too large to fit in target type"),
+            "limit: the number is too large"
+        );
     }
 }

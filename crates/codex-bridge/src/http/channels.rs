@@ -9,7 +9,7 @@ use codex_bridge_core::store::MessageFilter;
 
 use super::{App, Body, Call, Path, Query, Reply};
 use crate::calls::{Lines, RunChannel};
-use crate::channel::registry::Standing;
+use crate::channel::registry::ChannelStatus;
 use crate::channel::settings::{OpenedChannel, Service, Settings};
 use crate::codex::installed;
 use crate::config::{self, File};
@@ -92,7 +92,7 @@ async fn shown(app: &App, name: &str) -> Result<Channel, Failure> {
     let knocks = app.chats.knocks().into_iter().filter(|knock| knock.channel.as_str() == name);
     Ok(Channel {
         name: name.to_owned(),
-        standing: if record.is_paused { Standing::Paused } else { standing },
+        standing: if record.is_paused { ChannelStatus::Paused } else { standing },
         about,
         open_messages: open.len(),
         knocks: knocks.map(view::Knock::from).collect(),

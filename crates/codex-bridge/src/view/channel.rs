@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::time;
-use crate::channel::registry::Standing;
+use crate::channel::registry::ChannelStatus;
 
 /// A channel with its status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,7 +15,7 @@ pub struct Channel {
     pub name: String,
     /// `starting`, `serving`, `retrying`, `paused`, `stopped` or `idle`.
     #[schemars(with = "String")]
-    pub standing: Standing,
+    pub standing: ChannelStatus,
     /// The status in a sentence.
     pub about: String,
     /// The number of unfinished messages.
@@ -59,7 +59,7 @@ pub struct ChannelLog {
     /// The number of lines in all.
     pub count: u64,
     /// The channel's status.
-    pub standing: Standing,
+    pub standing: ChannelStatus,
     /// The status in a sentence.
     pub about: String,
 }

@@ -141,7 +141,7 @@ fn control(field: &Field) -> Option<Control> {
             Control::One { picks: picks(field), can_skip, is_list: field.choices.len() > MAX_RADIO_CHOICES }
         }
         FieldKind::String | FieldKind::Number | FieldKind::Integer => Control::Typed(typed(field)),
-        FieldKind::Altered | FieldKind::Other => return None,
+        FieldKind::Unfillable | FieldKind::Other => return None,
     })
 }
 

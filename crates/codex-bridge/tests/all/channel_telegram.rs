@@ -142,7 +142,7 @@ async fn an_approval_is_decided_with_a_button_by_who_may_and_by_nobody_else() {
     assert!(edited.text.starts_with(asked.text.trim_end()), "{}", edited.text);
 
     let told = chat.told(&chat.server.tap(ADA, &asked, &no)).await;
-    assert!(told.contains("already answered: accept, by telegram:42"), "{told}");
+    assert!(told.contains("already answered: approved, by telegram:42"), "{told}");
     chat.shell.end().await;
 }
 
@@ -152,7 +152,7 @@ async fn a_denied_command_does_not_run() {
     let asked = chat.asked().await;
     chat.server.tap(ADA, &asked, &asked.button("Deny").unwrap());
     chat.server.until_said(ADA, "Made.").await;
-    chat.server.until_said(ADA, "denied by User 42").await;
+    chat.server.until_said(ADA, "declined by User 42").await;
     assert!(!chat.is_made());
     chat.shell.end().await;
 }
@@ -213,7 +213,7 @@ async fn what_was_answered_at_another_door_loses_its_buttons_and_a_tap_is_told_s
     chat.server.until_said(ADA, "Made.").await;
     let is_closed = |server: &Server| {
         let said = server.said().into_iter().find(|said| said.message_id == asked.message_id)?;
-        (said.button("Approve").is_none() && said.text.contains("accept by")).then_some(())
+        (said.button("Approve").is_none() && said.text.contains("approved by")).then_some(())
     };
     chat.server.until("the buttons to go", is_closed).await;
     let told = chat.told(&chat.server.tap(ADA, &asked, &asked.button("Deny").unwrap())).await;

@@ -122,7 +122,7 @@ async fn a_bare_no_is_for_the_only_request_and_a_user_may_not_say_it() {
     chat.server.write(BOB, "/deny");
     chat.server.until_said(BOB, "You may not decide").await;
     chat.server.write(ADA, "/deny");
-    chat.server.until_said(ADA, "decline; Codex has taken it").await;
+    chat.server.until_said(ADA, "declined; Codex has taken it").await;
     chat.server.until_said(ADA, "Made.").await;
     assert!(!chat.is_made());
     chat.server.write(ADA, "/approve req-nonsense");

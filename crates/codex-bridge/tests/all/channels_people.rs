@@ -118,10 +118,10 @@ async fn words_in_the_chat_decide_too_and_only_the_first_counts() {
     channel.until_told().await;
     channel.molecule.say(&format!("/approve {id}"));
     let told = channel.notices(3).await.join("\n");
-    assert!(told.contains("accept; Codex has taken it") && told.contains("finished"), "{told}");
+    assert!(told.contains("approved; Codex has taken it") && told.contains("finished"), "{told}");
     channel.molecule.say(&format!("/deny {id}"));
     let told = channel.notices(4).await.pop().unwrap();
-    assert!(told.contains("already answered: accept, by molecule:canvas"), "{told}");
+    assert!(told.contains("already answered: approved, by molecule:canvas"), "{told}");
     channel.end().await;
 }
 
@@ -137,7 +137,7 @@ async fn a_platform_without_requests_shows_them_in_words_and_a_yes_counts_for_wh
     channel.until_told().await;
     channel.molecule.say("/approve");
     let told = channel.notices(3).await.join("\n");
-    assert!(told.contains("accept; Codex has taken it") && told.contains("finished"), "{told}");
+    assert!(told.contains("approved; Codex has taken it") && told.contains("finished"), "{told}");
     assert!(channel.shell.home.workspace().join("made.txt").exists());
     channel.end().await;
 }

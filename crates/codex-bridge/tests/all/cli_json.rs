@@ -112,7 +112,7 @@ async fn a_request_is_listed_in_full_and_an_approval_returns_once_codex_took_it(
     let failure = again.failure();
     assert_eq!(failure["code"], "already_resolved");
     assert!(
-        failure["message"].as_str().unwrap().contains("accept, by"),
+        failure["message"].as_str().unwrap().contains("approved, by"),
         "it says what was decided: {failure}"
     );
 

@@ -29,7 +29,7 @@ async fn an_approval_is_asked_in_place_and_answered() {
     terminal.see_prompt().await;
     terminal.line("y");
     let done = terminal.see("exit 0").await;
-    for part in ["→ accepted", "Made.", "✓ completed"] {
+    for part in ["→ approved", "Made.", "✓ completed"] {
         assert!(done.contains(part), "{part:?} is missing on\n{done}");
     }
     assert_eq!(done.matches("I will make it.").count(), 2, "once typed, once said\n{done}");

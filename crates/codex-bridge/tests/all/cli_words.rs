@@ -43,7 +43,7 @@ async fn run_without_a_terminal_cannot_ask_and_says_who_can() {
     let answer = asked.out.lines().find_map(|line| line.trim().strip_prefix("codex-bridge ")).unwrap();
     let words: Vec<&str> = answer.split(' ').collect();
     let approved = shell.run(&words).await.ok();
-    assert!(approved.out.ends_with(" accepted\n"), "{}", approved.out);
+    assert!(approved.out.ends_with(" approved\n"), "{}", approved.out);
     let id = words[1];
     let waited = shell.run(&["wait", id, "--timeout", "120"]).await.ok();
     assert!(waited.out.starts_with("✓ completed"), "{}", waited.out);

@@ -54,7 +54,7 @@ async fn at_a_terminal_the_person_answers() {
     assert!(asked.contains("? Let Codex change files?"), "{asked}");
     terminal.line("y");
     let done = terminal.see("exit 0").await;
-    assert!(done.contains("→ accepted") && done.contains("it says: hello"), "{done}");
+    assert!(done.contains("→ approved") && done.contains("it says: hello"), "{done}");
     drop(terminal);
     shell.home.assert_no_processes().await;
 }

@@ -120,7 +120,7 @@ async fn a_decision_that_is_unknown_or_too_late_is_refused_alike() {
     assert_eq!(taken["outcome"], "resolved");
     let late = Condition { code: "already_resolved", status: 409, exit: 1 };
     let mut all = vec![late.http(&doors.post(&route, &decide("decline")).await)];
-    assert!(all[0].2.ends_with("was already answered: accept, by token anna"), "{}", all[0].2);
+    assert!(all[0].2.ends_with("was already answered: approved, by token anna"), "{}", all[0].2);
     all.push(late.page(&doors.form(&page, &format!("decision=decline&digest={digest}")).await));
     all.push(late.cli(&doors.cli(&["decline", &id, request]).await));
     all.extend(doors.tool(&call("decline")).await);

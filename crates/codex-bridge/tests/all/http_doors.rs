@@ -225,7 +225,7 @@ async fn an_operator_hands_over_work_that_only_an_approver_can_approve() {
     let no = json!({"decision": "decline", "digest": digest});
     let late = port.post(&decision, &no).token(&person).send().await;
     assert_eq!(late.problem(), (409, "already_resolved".into()));
-    assert!(late.json()["detail"].as_str().unwrap().ends_with("accept, by token phone"), "{late:?}");
+    assert!(late.json()["detail"].as_str().unwrap().ends_with("approved, by token phone"), "{late:?}");
     let shown =
         port.get(&format!("/v1/tasks/{id}/requests/{request}")).token(&agent).send().await.ok().json();
     assert_eq!(

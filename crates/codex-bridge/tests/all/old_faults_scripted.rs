@@ -235,18 +235,23 @@ async fn the_end_of_a_sub_agent_is_not_the_end_of_the_task() {
 #[tokio::test]
 async fn a_steer_that_another_turn_took_or_none_could_is_no_success() {
     let answers = [
-        (script::reply(json!({"turnId": "another"})), "another turn has started since"),
-        (script::reply_error(-32600, "cannot steer a review turn"), "this kind of turn cannot be steered"),
-        (script::reply_error(-32600, "the moon is full"), "the moon is full"),
+        (script::reply(json!({"turnId": "another"})), "steer_unconfirmed", "Codex added it to another turn"),
+        (
+            script::reply_error(-32600, "expected active turn"),
+            "not_steered",
+            "another turn has started since",
+        ),
+        (script::reply_error(-32600, "cannot steer a review"), "not_steered", "turn cannot be steered"),
+        (script::reply_error(-32600, "the moon is full"), "not_steered", "the moon is full"),
     ];
-    for (answer, why) in answers {
+    for (answer, expected, why) in answers {
         let turn =
             [script::reply_turn(), script::started(), script::await_release("end"), script::completed()];
         let (shell, server) = on(Script::new().on("turn/start", turn).on("turn/steer", [answer])).await;
         let id = shell.begin("go").await;
         let call = json!({"action": "steer", "task_id": id, "instruction": "quickly"});
         let (code, error) = shell.refused(call).await;
-        assert_eq!(code, "not_steered");
+        assert_eq!(code, expected);
         assert!(error.contains(why), "{error}");
         server.release("end");
         shell.ended(&id).await;

@@ -106,7 +106,7 @@ async fn who_responds_second_is_told_what_was_decided_by_whom_and_when() {
     assert_eq!(shell.told(accept).await["response"]["outcome"], "resolved");
     let (code, error) = shell.refused(respond("decline")).await;
     assert_eq!(code, "already_resolved");
-    assert!(error.ends_with("was already answered: accept, by agent"), "{error}");
+    assert!(error.ends_with("was already answered: approved, by agent"), "{error}");
     shell.ended(&id).await;
     assert!(shell.home.workspace().join("made.txt").exists(), "the first decision counts");
     shell.end().await;

@@ -45,7 +45,7 @@ async fn of_two_who_answer_the_second_is_told_who_was_first() {
     let told = bert.text(".request").await;
     assert!(told.contains("declined by token anna"), "{told}");
     bert.evaluate(&late_yes(&form)).await;
-    bert.see("was already answered: decline, by token anna").await;
+    bert.see("was already answered: declined, by token anna").await;
     bert.screenshot(&picture("approvals-late-desktop")).await;
     watcher.see("This request is closed: declined by token anna").await;
     watcher.reload().await;
@@ -231,7 +231,7 @@ async fn a_large_diff_is_shown_by_its_beginning_and_can_be_had_whole() {
     assert_eq!(page.evaluate("!!document.querySelector('.request .held, .request .cut')").await, false);
     page.screenshot(&picture("approvals-opened-desktop")).await;
     decide(&page, ".request button[value=accept]").await;
-    page.see("Your decision was recorded: accepted by token anna").await;
+    page.see("Your decision was recorded: approved by token anna").await;
     site.shell.run(&["wait", &id]).await.ok();
     let written = std::fs::read_to_string(site.shell.home.workspace().join("table.txt")).unwrap();
     assert_eq!(written.lines().count(), 12_000);

@@ -134,7 +134,7 @@ async fn pages_are_read_and_forms_sent_without_a_script() {
     page.type_into("#token", &token).await;
     assert_eq!(page.text("#locked button").await, "Approve once");
     page.click_through("#locked button").await;
-    page.see("Your decision was recorded: accepted by token anna").await;
+    page.see("Your decision was recorded: approved by token anna").await;
     assert_eq!(page.evaluate("document.querySelectorAll('.request button').length").await, 0);
     site.shell.run(&["wait", &id]).await.ok();
     page.goto(&site.address(&format!("/tasks/{id}"))).await;

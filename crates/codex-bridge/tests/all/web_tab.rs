@@ -151,7 +151,7 @@ async fn another_tab_looks_without_the_token_and_decides_with_it() {
     // With it, what was pressed is done.
     begin_to_decide(&tab, ".request button[value=accept]").await;
     Site::unlock(&tab, &token).await;
-    tab.see("Your decision was recorded: accepted by token anna").await;
+    tab.see("Your decision was recorded: approved by token anna").await;
 
     // It goes on without asking again, and so does the first tab: one log-in does not end another.
     for (which, words) in [(&tab, "one"), (&page, "two")] {

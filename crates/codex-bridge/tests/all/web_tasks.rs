@@ -26,7 +26,7 @@ async fn a_task_is_handed_over_watched_approved_and_its_change_seen() {
     assert_eq!(page.evaluate("!!document.querySelector('.message strong')").await, true, "Markdown is drawn");
     page.screenshot(&picture("task-asking-desktop")).await;
     decide(&page, ".request button[value=accept]").await;
-    page.see("accepted by token anna").await;
+    page.see("approved by token anna").await;
     page.wait_for("document.querySelector('.request .command')?.textContent.includes('cat note.txt')").await;
     decide(&page, ".request button[value=acceptForSession]").await;
 

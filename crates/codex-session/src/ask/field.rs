@@ -3,6 +3,8 @@
 //! What a field says is foreign text and is made fit to be shown. A name or a choice is sent back as it was shown, so a field
 //! whose name or choice had to be changed for that cannot be filled in.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use redact::approval::TextKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -27,7 +29,7 @@ pub struct ShownField {
     /// Whether it must be filled in.
     #[serde(default)]
     pub required: bool,
-    /// What it has unless somebody says otherwise.
+    /// The default value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// The only values that it takes; empty if it takes others.
@@ -65,8 +67,9 @@ pub enum FieldKind {
     Boolean,
     /// Several of its choices.
     Array,
-    /// Nothing: its name or a choice had to be changed to be shown, so that it cannot be sent back as the server knows it.
-    Altered,
+    /// No value: its name or a choice cannot be shown exactly, or another field is shown under the same name, so what the
+    /// server expects cannot be sent back.
+    Unfillable,
     /// Something that we do not know.
     #[default]
     #[serde(other)]
@@ -82,7 +85,7 @@ impl FieldKind {
             Self::Integer => "integer",
             Self::Boolean => "boolean",
             Self::Array => "array",
-            Self::Altered => "cannot be filled in",
+            Self::Unfillable => "cannot be filled in",
             Self::Other => "any",
         }
     }
@@ -102,12 +105,20 @@ pub struct Choice {
 /// The fields of a form by its schema.
 pub(super) fn fields(schema: &Value, cleaner: &mut Cleaner<'_>) -> Vec<ShownField> {
     let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let required: BTreeSet<&str> = required.iter().filter_map(Value::as_str).collect();
     let properties = schema.get("properties").and_then(Value::as_object);
     let field = |(name, property): (&String, &Value)| {
-        let is_required = required.iter().any(|it| it == name.as_str());
-        field(name, property, is_required, cleaner)
+        field(name, property, required.contains(name.as_str()), cleaner)
     };
-    properties.into_iter().flatten().map(field).collect()
+    let mut fields: Vec<ShownField> = properties.into_iter().flatten().map(field).collect();
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    for field in &fields {
+        *names.entry(field.name.clone()).or_default() += 1;
+    }
+    for field in fields.iter_mut().filter(|field| names.get(&field.name).is_some_and(|count| *count > 1)) {
+        (field.kind, field.default) = (FieldKind::Unfillable, None);
+    }
+    fields
 }
 
 fn field(name: &str, property: &Value, required: bool, cleaner: &mut Cleaner<'_>) -> ShownField {
@@ -117,7 +128,7 @@ fn field(name: &str, property: &Value, required: bool, cleaner: &mut Cleaner<'_>
     let mut clean = |key: &str| property.get(key).and_then(Value::as_str).map(|text| cleaner.line(text));
     let (title, description, format) = (clean("title"), clean("description"), clean("format"));
     let shown_name = cleaner.line(name);
-    // Looked at here, and counted where it is shown.
+    // A separate cleaner, so that each secret is counted once.
     let mut looking = cleaner.uncounted();
     let is_sendable = shown_name == name && choices.iter().all(|(value, _)| looking.line(value) == *value);
     let kind = match property.get("type").and_then(Value::as_str) {
@@ -129,7 +140,7 @@ fn field(name: &str, property: &Value, required: bool, cleaner: &mut Cleaner<'_>
         None if has_text_choices(property) => FieldKind::String,
         _ => FieldKind::Other,
     };
-    let kind = if is_sendable { kind } else { FieldKind::Altered };
+    let kind = if is_sendable { kind } else { FieldKind::Unfillable };
     let label = |(value, label): (String, Option<String>)| Choice {
         label: label.map(|label| cleaner.line(&label)).filter(|label| *label != value),
         value: cleaner.line(&value),
@@ -228,12 +239,12 @@ impl ShownField {
         let meaning: Vec<&str> =
             [&self.title, &self.description].into_iter().flatten().map(String::as_str).collect();
         let meaning = if meaning.is_empty() { String::new() } else { format!(": {}", meaning.join(" – ")) };
-        format!("{} ({}){meaning}", quoted_unless_plain(&self.name), facts.join(", "))
+        format!("{} ({}){meaning}", quoted_unless_word(&self.name), facts.join(", "))
     }
 
     /// The format and the bounds, in words.
     pub fn limits(&self) -> Vec<String> {
-        let mut limits: Vec<String> = self.format.iter().cloned().collect();
+        let mut limits: Vec<String> = self.format.iter().map(|format| quoted_unless_word(format)).collect();
         limits.extend(self.minimum.map(|least| format!("at least {least}")));
         limits.extend(self.maximum.map(|most| format!("at most {most}")));
         let what = if self.kind == FieldKind::Array { "choices" } else { "characters" };
@@ -268,7 +279,7 @@ impl ShownField {
                 };
                 json!({"type": "array", "items": items, "minItems": self.min_length, "maxItems": self.max_length})
             }
-            FieldKind::Number | FieldKind::Integer | FieldKind::Altered | FieldKind::Other => return None,
+            FieldKind::Number | FieldKind::Integer | FieldKind::Unfillable | FieldKind::Other => return None,
         };
         rules["title"] = json!(self.title);
         rules["description"] = json!(self.description);
@@ -296,15 +307,15 @@ impl Choice {
 
     /// What is sent, and what people read if it is something else.
     pub fn words(&self) -> String {
-        let value = quoted_unless_plain(&self.value);
+        let value = quoted_unless_word(&self.value);
         self.label
             .as_ref()
-            .map_or_else(|| value.clone(), |label| format!("{value} ({})", quoted_unless_plain(label)))
+            .map_or_else(|| value.clone(), |label| format!("{value} ({})", quoted_unless_word(label)))
     }
 }
 
-/// A foreign text between words of ours. One that is more than a word is quoted, so that it cannot pass for ours.
-fn quoted_unless_plain(text: &str) -> String {
+/// Quotes a server's text unless it is a single word, so that it cannot imitate our own wording.
+pub fn quoted_unless_word(text: &str) -> String {
     let is_plain = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-' | '.');
     if !text.is_empty() && text.chars().all(is_plain) {
         text.to_owned()
@@ -383,6 +394,9 @@ mod tests {
             line,
             "foreign words do not pass for ours"
         );
+        let spoof = json!({"type": "string", "format": "email), default true): Dry run"});
+        let line = r#"it (string, "email), default true): Dry run")"#;
+        assert_eq!(read(&json!({ "it": spoof }))[0].line(), line);
     }
 
     #[test]
@@ -423,9 +437,18 @@ mod tests {
             assert_eq!(read(&json!({ "it": property }))[0].kind, FieldKind::Other, "{property}");
         }
         let renamed = &read(&json!({"n\u{202e}ame": {"type": "string", "default": "x"}}))[0];
-        assert_eq!((renamed.kind, &renamed.default), (FieldKind::Altered, &None), "its default is not sent");
+        assert_eq!(
+            (renamed.kind, &renamed.default),
+            (FieldKind::Unfillable, &None),
+            "its default is not sent"
+        );
+        let both = read(&json!({"name": {"type": "string"}, "na\u{200b}me": {"type": "string"}}));
+        assert!(
+            both.iter().all(|field| field.name == "name" && field.kind == FieldKind::Unfillable),
+            "{both:?}"
+        );
         let choice = json!({"type": "string", "enum": ["fine", "de\u{202e}ceptive"]});
-        assert_eq!(read(&json!({ "it": choice }))[0].kind, FieldKind::Altered);
+        assert_eq!(read(&json!({ "it": choice }))[0].kind, FieldKind::Unfillable);
     }
 
     #[test]

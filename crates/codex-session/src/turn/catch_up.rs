@@ -24,7 +24,7 @@ const UNHEARD_AT_MOST: Millis = 60_000;
 /// A resumed turn that gives no events. codex 0.166: a thread that is resumed just when its turn begins may send none
 /// of the turn's events and requests to that connection. After another resume it does.
 #[derive(Debug, Default)]
-pub(super) struct Unheard {
+pub(super) struct NotAllowed {
     /// When the silence is too long.
     pub(super) until: Option<Millis>,
     waited: Millis,
@@ -76,7 +76,7 @@ impl Turn {
 
     /// The connection is lost. Held inputs count if they can be assigned to the turn. The rest will be read back, and a
     /// living host repeats its requests.
-    pub(super) fn let_go_of_held(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+    pub(super) fn process_or_drop_held(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         if std::mem::take(&mut self.reading_back) {
             self.held.inputs.retain(|input| matches!(input, Input::Event { .. }));
             self.take_held(now, effects);

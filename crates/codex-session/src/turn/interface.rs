@@ -303,8 +303,8 @@ pub enum SteerOutcome {
     NotSteerable,
     /// Codex refused it for another reason.
     Failed(String),
-    /// It was sent or waits to be sent, and Codex has not confirmed it. It may have arrived, so it must not be sent again
-    /// without a look at the turn.
+    /// It was sent or waits to be sent, and Codex has not confirmed that this turn has it. It may have arrived, so look at the
+    /// thread before sending it again.
     Unconfirmed(String),
 }
 

@@ -56,7 +56,9 @@ impl Turn {
             return;
         }
         let outcome = match result {
-            Ok(Some(turn_id)) if self.turn_id() != Some(&turn_id) => SteerOutcome::WrongTurn,
+            Ok(Some(turn_id)) if self.turn_id() != Some(&turn_id) => {
+                SteerOutcome::Unconfirmed("Codex added it to another turn".to_owned())
+            }
             Ok(_) => SteerOutcome::Accepted,
             Err(CallError::Refused(error)) => read_refusal(&error.message),
             Err(error) => SteerOutcome::Unconfirmed(error.to_string()),

@@ -151,7 +151,7 @@ impl Turn {
             StopStage::Draining => {
                 let failure = stop.cause.unconfirmed();
                 // The end of the turn may be among the held inputs.
-                self.let_go_of_held(now, effects);
+                self.process_or_drop_held(now, effects);
                 self.end_unknown(failure, effects);
             }
         }

@@ -267,7 +267,10 @@ async fn a_steer_that_is_not_taken_says_why() {
     let cases = [
         (refusal("no active turn to steer"), SteerOutcome::NoActiveTurn),
         (refusal("expected active turn id `a` but found `b`"), SteerOutcome::WrongTurn),
-        (script::reply(json!({"turnId": "another"})), SteerOutcome::WrongTurn),
+        (
+            script::reply(json!({"turnId": "another"})),
+            SteerOutcome::Unconfirmed("Codex added it to another turn".to_owned()),
+        ),
         (refusal("cannot steer a review turn"), SteerOutcome::NotSteerable),
         (refusal("the moon is full"), SteerOutcome::Failed("the moon is full".to_owned())),
     ];

@@ -1,4 +1,4 @@
-//! Which values may be covered by a mark, by themselves. Knows nothing about where they stand.
+//! Which values may be covered by a mark, judged by the value alone. Where the value stands is judged elsewhere.
 
 use crate::rules;
 
@@ -10,7 +10,7 @@ const TELEGRAM: &str = "telegram-token";
 /// A generated string is at least this long: no program, package or branch that people know has such a name.
 const SHORTEST_GENERATED: usize = 20;
 
-/// The last label of a host has at most 24 characters (`xn--vermgensberatung-pwb`), so a longer one ends none.
+/// The last label of a host has at most 24 characters (`xn--vermgensberatung-pwb`), so a longer label ends no host name.
 const SHORTEST_LAST_PART: usize = 25;
 
 /// Whether secrets of this kind go to no chat, whatever they could do.

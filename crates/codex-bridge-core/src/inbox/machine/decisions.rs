@@ -32,8 +32,8 @@ pub enum Verdict {
         /// The reply.
         text: String,
     },
-    /// The sender may not even write, and gets no reply.
-    Unheard,
+    /// The sender is not on the allow list, and gets no reply.
+    NotAllowed,
 }
 
 impl Verdict {
@@ -41,7 +41,7 @@ impl Verdict {
     pub fn text(&self) -> &str {
         match self {
             Self::Taken { text } | Self::TooLate { text } | Self::Forbidden { text } => text,
-            Self::Unheard => "",
+            Self::NotAllowed => "",
         }
     }
 
@@ -50,7 +50,7 @@ impl Verdict {
         match report.counted() {
             Ok(report) => {
                 let id = report.request_id.short();
-                let what = report.decision.as_ref().map_or("answered", DecisionWord::as_str);
+                let what = report.decision.as_ref().map_or("answered", DecisionWord::past_tense);
                 let is_sent = report.outcome == DecisionOutcome::Sent;
                 let taken = if is_sent { "it is on its way to Codex" } else { "Codex has taken it" };
                 Self::Taken { text: format!("{id}: {what}; {taken}.") }
@@ -241,7 +241,7 @@ pub fn by_button(
 /// The request that a command without a name means.
 fn only<'a>(open: &[&'a RequestRecord]) -> Result<&'a RequestRecord, String> {
     match open {
-        [] => Err("Nothing is asked here.".to_owned()),
+        [] => Err("There is no open request in this conversation.".to_owned()),
         [one] => Ok(one),
         _ => {
             let ids: Vec<&str> = open.iter().map(|request| request.request_id.short()).collect();

@@ -110,11 +110,11 @@ pub enum Effect {
     Tell(DeliveryId, Box<Task>, String),
     /// Have the desk start or continue a task, in one transaction with the message.
     Begin(Box<ChatTurn>),
-    /// Save the message, then have the desk add this text to the running turn. Has an [`Outcome`].
+    /// Save the message, then have the desk add this text to the running turn. The loop reports an [`Outcome`].
     Steer(Box<Message>, String),
-    /// Have the desk interrupt a task. Has an [`Outcome`].
+    /// Have the desk interrupt a task. The loop reports an [`Outcome`].
     Stop(TaskId),
-    /// Have the desk decide. Has an [`Outcome`].
+    /// Have the desk decide. The loop reports an [`Outcome`].
     Decide(Box<RequestRecord>, Decision),
     /// Decline a request, because nobody may decide.
     Decline(Box<RequestRecord>),

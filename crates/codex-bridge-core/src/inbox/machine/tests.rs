@@ -279,7 +279,7 @@ fn where_nobody_may_decide_all_is_declined_and_else_people_hear_what_is_closed()
     let failed_since = Facts { begun_at: Some(0), ..asking(RequestState::Orphaned) };
     check(&later, &failed_since, &["tell dlv-request-7-closed: No longer open"]);
     let mut declined = asked(RequestState::Resolved);
-    declined.requests[0].decided_by = Some(NOBODY_MAY.to_owned());
+    declined.requests[0].decided_by = Some(NO_APPROVER.to_owned());
     declined.task.as_mut().unwrap().status = Status::Completed;
     let told = "reply Prompt answered, of task, 0 added: Done.\n\nDeclined, since nobody here may decide";
     check(&ada, &declined, &[told]);
@@ -409,7 +409,7 @@ fn a_yes_in_words_needs_an_approver_and_that_the_request_was_shown_whole() {
         check(&urgent, &several, &[&said("Several requests begin with req-1: write more of the id.")]);
     }
     let none = Facts { requests: Vec::new(), ..asked("/approve", None) };
-    check(&urgent, &none, &[&said("Nothing is asked here.")]);
+    check(&urgent, &none, &[&said("There is no open request in this conversation.")]);
     let mut two = asked("/deny", None);
     two.requests.push(request(RequestState::Open));
     check(&urgent, &two, &[&said("Several requests are open, say which one: request-7, request-7")]);

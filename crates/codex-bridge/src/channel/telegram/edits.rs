@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use codex_bridge_core::chats::{Choice, Verdict};
 use codex_bridge_core::request::{DecisionWord, RequestName, RequestRecord, RequestState};
-use codex_session::Decision;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -30,7 +29,12 @@ impl Telegram {
             let text_before = tapped.text.or_else(|| known.as_ref().map(|message| message.text.clone()));
             let note = match verdict {
                 Verdict::Taken { .. } => {
-                    format!("{} by {}, {:.0}", outcome_of(&tap.choice), tapped.who, Timestamp::now())
+                    format!(
+                        "{} by {}, {:.0}",
+                        outcome_of(&tap.choice).past_tense(),
+                        tapped.who,
+                        Timestamp::now()
+                    )
                 }
                 late => late.text().to_owned(),
             };
@@ -144,12 +148,10 @@ fn number(tap: &Tap) -> Option<i64> {
     tap.message_id.as_deref()?.parse().ok()
 }
 
-fn outcome_of(choice: &Choice) -> &'static str {
+fn outcome_of(choice: &Choice) -> DecisionWord {
     match choice {
-        Choice::Decision(Decision::Accept) => "approved",
-        Choice::Decision(Decision::AcceptForSession) => "approved for this thread",
-        Choice::Decision(Decision::Decline) => "denied",
-        _ => "answered",
+        Choice::Decision(decision) => decision.into(),
+        Choice::Option(_) => DecisionWord::Answers,
     }
 }
 
@@ -161,6 +163,8 @@ fn closed(request: &RequestRecord) -> String {
         RequestState::Expired => format!("nobody answered in time, so it was declined{at}"),
         RequestState::Orphaned => "no longer open: its turn has ended".to_owned(),
         RequestState::AnsweredElsewhere => format!("answered in Codex's own terminal{at}"),
-        _ => format!("{} by {by}{at}", request.decision.as_ref().map_or("answered", DecisionWord::as_str)),
+        _ => {
+            format!("{} by {by}{at}", request.decision.as_ref().map_or("answered", DecisionWord::past_tense))
+        }
     }
 }

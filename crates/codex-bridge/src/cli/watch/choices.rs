@@ -65,7 +65,7 @@ impl Step {
                 let input = match field.kind {
                     FieldKind::Array => "letters or values, with commas between them",
                     FieldKind::Boolean => "yes or no",
-                    FieldKind::Altered => "cannot be filled in",
+                    FieldKind::Unfillable => "cannot be filled in",
                     FieldKind::Other => "a value as JSON",
                     _ if !field.choices.is_empty() => "a letter or a value",
                     _ => "a value",

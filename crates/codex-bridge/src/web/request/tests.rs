@@ -73,7 +73,7 @@ fn the_outcome_names_the_decision_the_decider_and_the_time() {
     assert_eq!(text(RequestState::Open), None);
     assert_eq!(
         text(RequestState::Resolved).as_deref(),
-        Some("accepted by token anna at 1970-01-01 00:00:00 UTC")
+        Some("approved by token anna at 1970-01-01 00:00:00 UTC")
     );
     assert!(text(RequestState::Expired).unwrap().contains("nobody answered in time"));
     assert!(text(RequestState::Orphaned).unwrap().contains("ended before Codex received it"));

@@ -74,7 +74,7 @@ fn a_question_is_one_with_its_answer() {
     let [Entry { kind: EntryKind::Asked { outcome, .. }, .. }] = shown.as_slice() else {
         panic!("{shown:#?}")
     };
-    assert_eq!(outcome.as_deref(), Some("accepted by token phone"));
+    assert_eq!(outcome.as_deref(), Some("approved by token phone"));
 }
 
 #[test]

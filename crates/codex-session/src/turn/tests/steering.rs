@@ -22,7 +22,7 @@ fn a_steer_goes_to_the_turn_that_runs() {
 fn outcomes_are_typed() {
     let outcomes = [
         (Ok(None), "steered 1 Accepted"),
-        (Ok(Some("v")), "steered 1 WrongTurn"),
+        (Ok(Some("v")), "steered 1 Unconfirmed(\"Codex added it to another turn\")"),
         (Err(refused("no active turn to steer")), "steered 1 NoActiveTurn"),
         (Err(refused("expected active turn id `u` but found `v`")), "steered 1 WrongTurn"),
         (Err(refused("the active turn is not steerable")), "steered 1 NotSteerable"),
