@@ -193,6 +193,9 @@ pub enum Error {
     /// No such request.
     #[error("no request {0}")]
     UnknownRequest(String),
+    /// The task has no open request.
+    #[error("task {} has no open request", .0.short())]
+    NoOpenRequest(TaskId),
     /// Several requests have names that begin like this. None of them is decided.
     #[error("several requests begin with {0}: write more of the id")]
     AmbiguousRequest(String),

@@ -31,6 +31,10 @@ pub enum Rule {
     BadCwd,
     /// No task may work or write in that directory.
     CwdProtected,
+    /// The directory can have no level of trust, or not this one.
+    TrustRefused,
+    /// Running tasks can write in the directory that is to be trusted.
+    TrustUnderWriters,
     /// The directory is outside of the configured roots.
     CwdOutsideRoots,
     /// Remote callers need configured roots, and there are none.

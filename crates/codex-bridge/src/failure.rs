@@ -153,7 +153,7 @@ impl From<bridge::Error> for Failure {
             Error::DigestMissing | Error::NotShown(_) => Code::DigestMissing,
             Error::UnknownTask(_) => Code::UnknownTask,
             Error::AmbiguousTask(_) | Error::AmbiguousRequest(_) => Code::AmbiguousId,
-            Error::UnknownRequest(_) => Code::UnknownRequest,
+            Error::UnknownRequest(_) | Error::NoOpenRequest(_) => Code::UnknownRequest,
             Error::IsQuestion(_) => Code::IsQuestion,
             Error::NeedsReveal(_) => Code::NeedsReveal,
             Error::NotOpened(_) => Code::NotOpened,
@@ -188,6 +188,8 @@ impl From<Rule> for Code {
     fn from(rule: Rule) -> Self {
         match rule {
             Rule::BadCwd => Self::BadCwd,
+            Rule::TrustRefused => Self::BadDirectory,
+            Rule::TrustUnderWriters => Self::WrongState,
             Rule::CwdProtected => Self::CwdProtected,
             Rule::CwdOutsideRoots => Self::CwdOutsideRoots,
             Rule::NoRoots => Self::NoRoots,

@@ -3,15 +3,13 @@
 use codex_bridge_core::event::{Line, RequestClosed, RequestDecided, Steered, TerminalInput, TurnStarted};
 use codex_bridge_core::request::{DecisionWord, RequestState};
 use codex_bridge_core::task::Status;
-use codex_session::tool_display::{ToolCompleted, ToolStarted};
+use codex_session::tool_display::{Action, ChangedFile, ToolCompleted, ToolStarted};
 use codex_session::turn::Closing;
 use codex_session::{Decider, Decision};
 use redact::plain::plain;
 
 use crate::amount::{duration, one_line};
 
-/// Codex's name for the tool that changes files.
-const PATCH: &str = "apply_patch";
 /// The shells that Codex wraps around a command.
 const SHELLS: [&str; 6] = ["/bin/bash", "/usr/bin/bash", "bash", "/bin/sh", "/usr/bin/zsh", "/bin/zsh"];
 
@@ -130,41 +128,30 @@ pub fn part(line: &Line) -> Option<Part<'_>> {
 }
 
 fn headline(call: &ToolStarted) -> String {
-    let text = match (call.name.as_str(), call.args["command"].as_str()) {
-        ("exec_command", Some(command)) => format!("$ {}", bare_command(command)),
-        (PATCH, _) => changes(call),
-        (name, _) => format!("{name} {}", call.preview.as_deref().unwrap_or_default()),
+    let text = match call.action() {
+        Action::Command(command) => format!("$ {}", bare_command(command)),
+        Action::Changes(files) if files.is_empty() => "change files".to_owned(),
+        Action::Changes(files) => {
+            let line = |file: &ChangedFile<'_>| format!("{} {}", file.kind, one_line(file.path));
+            files.iter().map(line).collect::<Vec<_>>().join("\n")
+        }
+        Action::Tool => format!("{} {}", call.name, call.preview.as_deref().unwrap_or_default()),
     };
     plain(text.trim_end()).into_owned()
 }
 
-fn changes(call: &ToolStarted) -> String {
-    let changes = call.args["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let changes = changes.iter().map(|change| (change["kind"].as_str(), change["path"].as_str()));
-    let lines = changes
-        .map(|(kind, path)| format!("{} {}", kind.unwrap_or_default(), one_line(path.unwrap_or_default())));
-    let lines: Vec<String> = lines.collect();
-    if lines.is_empty() { "change files".to_owned() } else { lines.join("\n") }
-}
-
 fn ended(call: &ToolCompleted) -> CallEnd<'_> {
-    let is_change = call.name == PATCH;
-    // codex-session puts a mark such as `[exit 1]` before the output of a failed call.
-    let marked = call.result.strip_prefix('[').filter(|_| call.is_error);
-    let marked = marked.and_then(|rest| rest.split_once(']'));
-    let (mark, output) = marked
-        .map_or((None, call.result.as_str()), |(mark, rest)| (Some(mark), rest.trim_start_matches('\n')));
-    let mark = mark.or(call.is_error.then_some("failed"));
+    let is_change = call.is_change();
     // The duration of a change is left out: it is mostly the time until somebody approved it.
     let took = call.duration_ms.filter(|_| !is_change).map(duration);
-    let ending: Vec<&str> = mark.into_iter().chain(took.as_deref()).collect();
+    let ending: Vec<&str> = call.failure().into_iter().chain(took.as_deref()).collect();
     CallEnd {
         call_id: &call.call_id,
         name: &call.name,
         is_error: call.is_error,
         ending: plain(&ending.join(" · ")).into_owned(),
         // The result of a successful change only repeats that it succeeded.
-        output: if is_change && !call.is_error { "" } else { output },
+        output: if is_change && !call.is_error { "" } else { call.output() },
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::projection::call_id::CallIds;
 use crate::projection::cut::cut;
-use crate::projection::tool::{Tool, json_text};
+use crate::projection::tool::{self, Tool, json_text};
 
 /// Longest preview of a tool call.
 const MAX_PREVIEW_CHARS: usize = 120;
@@ -87,6 +87,48 @@ pub struct ToolStarted {
     pub args: Value,
 }
 
+/// What a tool call does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action<'c> {
+    /// It runs this command.
+    Command(&'c str),
+    /// It changes these files.
+    Changes(Vec<ChangedFile<'c>>),
+    /// It calls another tool.
+    Tool,
+}
+
+/// A file that a call changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangedFile<'c> {
+    /// `add`, `update` or `delete`.
+    pub kind: &'c str,
+    /// The path.
+    pub path: &'c str,
+}
+
+impl ToolStarted {
+    /// What the call does, from its name and arguments.
+    pub fn action(&self) -> Action<'_> {
+        match self.name.as_str() {
+            tool::COMMAND => self.args["command"].as_str().map_or(Action::Tool, Action::Command),
+            tool::PATCH => {
+                let changes = self.args["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
+                Action::Changes(
+                    changes
+                        .iter()
+                        .map(|change| ChangedFile {
+                            kind: change["kind"].as_str().unwrap_or_default(),
+                            path: change["path"].as_str().unwrap_or_default(),
+                        })
+                        .collect(),
+                )
+            }
+            _ => Action::Tool,
+        }
+    }
+}
+
 /// A tool call that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCompleted {
@@ -103,6 +145,24 @@ pub struct ToolCompleted {
     /// The result.
     #[serde(default)]
     pub result: String,
+}
+
+impl ToolCompleted {
+    /// Whether the call changed files.
+    pub fn is_change(&self) -> bool {
+        self.name == tool::PATCH
+    }
+
+    /// How a failed call ended, such as `exit 1`; `None` if it succeeded.
+    pub fn failure(&self) -> Option<&str> {
+        self.is_error.then(|| tool::mark(&self.result).map_or("failed", |(mark, _)| mark))
+    }
+
+    /// The result without the mark of a failure.
+    pub fn output(&self) -> &str {
+        let marked = tool::mark(&self.result).filter(|_| self.is_error);
+        marked.map_or(self.result.as_str(), |(_, output)| output)
+    }
 }
 
 /// The live view of one turn.

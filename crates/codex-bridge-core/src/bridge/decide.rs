@@ -203,7 +203,7 @@ impl Bridge {
         let mut open = self.open_requests(Some(task_id.clone())).await?;
         match open.len() {
             1 => Ok(open.remove(0)),
-            0 => Err(Error::UnknownRequest(format!("is open on task {}", task_id.short()))),
+            0 => Err(Error::NoOpenRequest(task_id.clone())),
             _ => {
                 let several = format!("task {} has several open requests: say which one", task_id.short());
                 Err(Error::Refused(several))

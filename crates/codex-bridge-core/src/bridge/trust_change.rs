@@ -57,8 +57,13 @@ impl Bridge {
         Ok(unchanged)
     }
 
+    /// Whether the operator trusts this very directory.
+    pub(crate) fn is_trusted_root(&self, dir: &Path) -> bool {
+        self.inner.config.trusted_roots.all().get(dir) == Some(&Trust::Trusted)
+    }
+
     /// The running tasks whose commands may write in a directory. They could change it before it is trusted.
-    pub async fn writers_in(&self, root: &Path) -> Result<Vec<TaskId>, Error> {
+    pub(crate) async fn writers_in(&self, root: &Path) -> Result<Vec<TaskId>, Error> {
         let tasks = self.inner.store.tasks(&TaskFilter::default()).await?;
         let writes = |task: &Task| task.status.is_running() && self.may_write_in(task, root);
         Ok(tasks.into_iter().filter(writes).map(|task| task.id).collect())

@@ -42,6 +42,7 @@ impl Inner {
             }
             Error::NotAdmitted(refusal) => Failure::Refused(format!("Not allowed: {why}; {}.", refusal.hint)),
             Error::UnknownRequest(_)
+            | Error::NoOpenRequest(_)
             | Error::AmbiguousRequest(_)
             | Error::IsQuestion(_)
             | Error::NotShown(_)

@@ -1,12 +1,15 @@
-//! The verbs of the machine's owner: tokens, the store, the audit log, the end of the daemon.
+//! The verbs of the machine's owner: tokens, trust, the store, the audit log, the end of the daemon.
 
 use std::path::Path;
 
 use super::{Caller, Desk, Verb};
 use crate::bridge::Error;
+use crate::place::Overlap;
+use crate::refusal::{Refusal, Rule};
 use crate::store::AuditLine;
-use crate::task::TimeMs;
+use crate::task::{TaskId, TimeMs};
 use crate::token::{NewQuota, Role, Token, Used};
+use crate::trust::Trust;
 
 impl Desk {
     /// Makes a token. The second value is its secret, which is stored nowhere.
@@ -89,6 +92,40 @@ impl Desk {
     pub async fn note_stop(&self, caller: &Caller, with_hosts: bool) -> Result<(), Error> {
         caller.may(Verb::Administer)?;
         self.bridge.note(&caller.name, if with_hosts { "stop with hosts" } else { "stop" }, None).await
+    }
+
+    /// Checks whether a directory may have a level of trust: not if no task may work there, and `trusted` not if it holds the
+    /// whole home.
+    pub fn check_trust(&self, dir: &Path, level: Trust) -> Result<(), Error> {
+        let refused = |what: &str, why: &Overlap| {
+            let message = format!("{} {what}: {why}", dir.display());
+            Refusal::new(Rule::TrustRefused, message, "name the directory of one project").into()
+        };
+        match self.rules().protected.overlap(dir) {
+            Some(why @ Overlap::Inside(_)) => Err(refused("can have no level", &why)),
+            Some(why @ Overlap::HoldsHome(_)) if level == Trust::Trusted => {
+                Err(refused("cannot be trusted", &why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Desk::check_trust`]. Also refuses to raise a directory to `trusted` while tasks can write in it: Codex would follow
+    /// the configuration that they wrote.
+    pub async fn may_trust(&self, caller: &Caller, dir: &Path, level: Trust) -> Result<(), Error> {
+        caller.may(Verb::Administer)?;
+        self.check_trust(dir, level)?;
+        let is_raised = level == Trust::Trusted && !self.bridge.is_trusted_root(dir);
+        let writers = if is_raised { self.bridge.writers_in(dir).await? } else { Vec::new() };
+        let Some(first) = writers.first() else { return Ok(()) };
+        let ids: Vec<&str> = writers.iter().take(5).map(TaskId::short).collect();
+        let message = format!(
+            "{} cannot be trusted while these tasks can write in it: {}",
+            dir.display(),
+            ids.join(", ")
+        );
+        let hint = format!("wait until they are finished, or run `codex-bridge interrupt {}`", first.short());
+        Err(Refusal::new(Rule::TrustUnderWriters, message, hint).into())
     }
 
     /// Records who decides how far a directory is trusted. The program writes the operator's file.

@@ -6,8 +6,6 @@ use std::path::{Component, Path, PathBuf};
 use axum::Json;
 use axum::extract::State;
 use codex_bridge_core::Caller;
-use codex_bridge_core::place::Overlap;
-use codex_bridge_core::task::TaskId;
 use codex_bridge_core::trust::Trust;
 
 use super::{App, Body, Call, Query, Reply};
@@ -35,7 +33,7 @@ pub async fn list(State(app): State<App>) -> Reply<TrustList> {
 pub async fn show(State(app): State<App>, Query(which): Query<calls::TrustOf>) -> Reply<TrustOf> {
     let dir = real_directory(&which.dir)?;
     if let Some(level) = which.level {
-        check(&app, &dir, level)?;
+        app.desk.check_trust(&dir, level)?;
     }
     let level = which.level.or_else(|| app.trusted_roots.level(&dir));
     Ok(Json(describe(&app, &dir, level, &which.dir)))
@@ -43,22 +41,7 @@ pub async fn show(State(app): State<App>, Query(which): Query<calls::TrustOf>) -
 
 pub async fn set(Call { app, caller }: Call, Body(wanted): Body<calls::SetTrust>) -> Reply<TrustChange> {
     let dir = real_directory(&wanted.dir)?;
-    check(&app, &dir, wanted.level)?;
-    if wanted.level == Trust::Trusted && app.trusted_roots.all().get(&dir) != Some(&Trust::Trusted) {
-        let writers = app.bridge.writers_in(&dir).await?;
-        refuse_writers(&dir, &writers)?;
-    }
     complete(app, caller, wanted.dir, dir, Some(wanted.level)).await
-}
-
-/// Refuses to trust a directory while tasks can write in it: Codex would follow the configuration that they wrote.
-fn refuse_writers(dir: &Path, writers: &[TaskId]) -> Result<(), Failure> {
-    let Some(first) = writers.first() else { return Ok(()) };
-    let ids: Vec<&str> = writers.iter().take(5).map(TaskId::short).collect();
-    let message =
-        format!("{} cannot be trusted while these tasks can write in it: {}", dir.display(), ids.join(", "));
-    let hint = format!("wait until they are finished, or run `codex-bridge interrupt {}`", first.short());
-    Err(Failure::new(Code::WrongState, message).hint(hint))
 }
 
 pub async fn remove(
@@ -94,6 +77,9 @@ async fn change(
     dir: &Path,
     level: Option<Trust>,
 ) -> Result<TrustChange, Failure> {
+    if let Some(level) = level {
+        app.desk.may_trust(caller, dir, level).await?;
+    }
     let before = configured(app)?.get(dir).copied();
     if level.is_none() && before.is_none() {
         let message =
@@ -154,21 +140,6 @@ fn describe(app: &App, dir: &Path, wanted: Option<Trust>, asked: &Path) -> Trust
         trust_for_others: level(Door::Remote),
         decided_by: decided.map(|(root, _)| text(&root)),
         warnings,
-    }
-}
-
-/// Refuses to trust the whole home, and any level for a directory in which no task may work.
-fn check(app: &App, dir: &Path, level: Trust) -> Result<(), Failure> {
-    let refused = |what: &str, why: String| {
-        let message = format!("{} {what}: {why}", dir.display());
-        Failure::new(Code::BadDirectory, message).hint("name the directory of one project")
-    };
-    match app.desk.rules().protected.overlap(dir) {
-        Some(overlap @ Overlap::Inside(_)) => Err(refused("can have no level", overlap.to_string())),
-        Some(overlap @ Overlap::HoldsHome(_)) if level == Trust::Trusted => {
-            Err(refused("cannot be trusted", overlap.to_string()))
-        }
-        _ => Ok(()),
     }
 }
 

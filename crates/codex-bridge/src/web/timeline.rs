@@ -286,15 +286,13 @@ impl Timeline {
     }
 
     fn state(&mut self, event: &Event, status: Status, reason: Option<&str>) {
-        let (tone, words) = match status {
-            Status::Paused => ("wait", "Paused"),
-            Status::Lost => ("bad", "Lost"),
-            Status::Cancelled => ("quiet", "Stopped"),
-            Status::Failed => ("bad", "Failed"),
-            Status::Completed => ("quiet", "Done"),
+        let tone = match status {
+            Status::Paused => "wait",
+            Status::Lost | Status::Failed => "bad",
+            Status::Cancelled | Status::Completed => "quiet",
             _ => return,
         };
-        let text = reason.map_or_else(|| words.to_owned(), |reason| format!("{words}: {reason}"));
+        let text = reason.map_or_else(|| status.to_string(), |reason| format!("{status}: {reason}"));
         self.note(event, tone, &text);
     }
 

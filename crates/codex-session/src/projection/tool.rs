@@ -6,6 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::cut::cut;
 
+/// The name of the tool that runs commands.
+pub(crate) const COMMAND: &str = "exec_command";
+/// The name of the tool that changes files.
+pub(crate) const PATCH: &str = "apply_patch";
+/// The mark of a failed call of an MCP server.
+const ERROR: &str = "error";
 /// Longest text of a tool's result.
 const MAX_RESULT_CHARS: usize = 4000;
 /// Longest text of a tool's error.
@@ -44,8 +50,8 @@ impl<'a> Tool<'a> {
 
     pub(crate) fn name(self) -> String {
         match self {
-            Self::Command(_) => "exec_command".to_owned(),
-            Self::Patch(_) => "apply_patch".to_owned(),
+            Self::Command(_) => COMMAND.to_owned(),
+            Self::Patch(_) => PATCH.to_owned(),
             Self::Mcp(call) => format!("mcp.{}.{}", or_unnamed(&call.server), or_unnamed(&call.tool)),
             Self::Dynamic(call) => or_unnamed(&call.tool).to_owned(),
             Self::WebSearch(_) => "web_search".to_owned(),
@@ -99,6 +105,16 @@ impl<'a> Tool<'a> {
     }
 }
 
+/// The mark that [`Tool::outcome`] puts before the result of a failed call, and the result behind it. A result of a tool may
+/// begin with a bracket too.
+pub(crate) fn mark(result: &str) -> Option<(&str, &str)> {
+    let (mark, rest) = result.strip_prefix('[')?.split_once(']')?;
+    let is_exit = mark.strip_prefix("exit ").is_some_and(|code| code.parse::<i64>().is_ok());
+    let is_ours =
+        is_exit || mark == ERROR || [Status::Declined, Status::Failed].iter().any(|it| it.as_str() == mark);
+    is_ours.then(|| (mark, rest.strip_prefix(' ').unwrap_or(rest).trim_start_matches('\n')))
+}
+
 fn command_outcome(it: &CommandExecution) -> Outcome {
     let output = it.aggregated_output.as_deref().unwrap_or_default();
     let result = match (it.exit_code, &it.status) {
@@ -114,7 +130,7 @@ fn command_outcome(it: &CommandExecution) -> Outcome {
 fn mcp_outcome(it: &McpToolCall, redactor: &Redactor) -> Outcome {
     if let Some(error) = &it.error {
         return Outcome {
-            result: format!("[error] {}", cut_json(error, MAX_ERROR_CHARS, redactor)),
+            result: format!("[{ERROR}] {}", cut_json(error, MAX_ERROR_CHARS, redactor)),
             is_error: true,
         };
     }

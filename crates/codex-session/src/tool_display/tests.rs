@@ -439,3 +439,25 @@ fn calls_that_the_turn_left_open_are_ended_with_it() {
     assert_eq!(display.observe(&completed(&command(&json!({}))), T0_MS + 10), [], "late");
     assert_eq!(display.close(T0_MS + 11), []);
 }
+
+#[test]
+fn the_mark_of_a_failed_call_is_told_apart_from_its_output() {
+    let call = |is_error: bool, result: &str| ToolCompleted {
+        call_id: "1".to_owned(),
+        name: "exec_command".to_owned(),
+        duration_ms: None,
+        is_error,
+        result: result.to_owned(),
+    };
+    for (is_error, result, failure, output) in [
+        (true, "[exit 2]\n\n  no such file", Some("exit 2"), "  no such file"),
+        (true, "[declined]\n", Some("declined"), ""),
+        (true, "[error] \"gone\"", Some("error"), "\"gone\""),
+        (true, "[{\"type\": \"text\"}]", Some("failed"), "[{\"type\": \"text\"}]"),
+        (true, "[exit soon] I said", Some("failed"), "[exit soon] I said"),
+        (false, "[exit 2]\nsaid the program", None, "[exit 2]\nsaid the program"),
+    ] {
+        let call = call(is_error, result);
+        assert_eq!((call.failure(), call.output()), (failure, output), "{result}");
+    }
+}
