@@ -206,7 +206,7 @@ impl DecisionWord {
             Self::AcceptForSession => "approved for this session",
             Self::AcceptAlways => "approved for good",
             Self::Decline => "declined",
-            Self::Cancel => "declined, and the turn ended",
+            Self::Cancel => "cancelled",
             Self::Grant => "granted",
             Self::Answers | Self::Form => "answered",
             Self::Other(word) => word,

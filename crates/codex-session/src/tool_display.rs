@@ -21,8 +21,6 @@ const MAX_PREVIEW_CHARS: usize = 120;
 const MAX_PREVIEW_PATHS: usize = 3;
 /// Replaces a missing item type.
 const UNTYPED: &str = "unknown";
-/// The result of a call that was still running at the end of the turn.
-const UNFINISHED: &str = "[unfinished]\nthe turn ended before a result came";
 
 /// The options of the view.
 #[derive(Debug, Clone, Default)]
@@ -239,7 +237,7 @@ impl ToolDisplay {
                 call_id: call.call_id,
                 name: call.name,
                 is_error: true,
-                result: UNFINISHED.to_owned(),
+                result: tool::UNFINISHED.to_owned(),
             })
         };
         open.into_iter().map(end).collect()

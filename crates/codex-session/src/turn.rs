@@ -30,7 +30,7 @@ mod requests;
 mod steers;
 mod stop;
 
-use catch_up::{Held, NotAllowed};
+use catch_up::{Held, Unheard};
 use clock::WorkClock;
 use events::Stage;
 pub use events::is_abort_marker;
@@ -87,7 +87,7 @@ pub struct Turn {
     /// Whether an end that was read from the history was checked a second time.
     doubted_end: bool,
     /// Set while no event of the turn has come since it was resumed on this connection.
-    unheard: NotAllowed,
+    unheard: Unheard,
     held: Held,
     /// Items that were reported to listeners, by type and id.
     told: HashSet<(Stage, String)>,
@@ -120,7 +120,7 @@ impl Turn {
             reading_back: false,
             read_back_at: None,
             doubted_end: false,
-            unheard: NotAllowed::default(),
+            unheard: Unheard::default(),
             held: Held::default(),
             told: HashSet::new(),
             steers: Steers::default(),

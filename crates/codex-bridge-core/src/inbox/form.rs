@@ -70,8 +70,9 @@ pub fn filled(ask: &Ask, form: Value) -> Result<Value, String> {
 pub fn check(field: &ShownField, value: &Value) -> Result<(), String> {
     let name = quoted_unless_word(&field.name);
     if field.kind == FieldKind::Unfillable && (field.required || !value.is_null()) {
+        let instead = if field.required { "decline the form" } else { "leave it out" };
         return Err(format!(
-            "{name} cannot be filled in, since it cannot be shown exactly; leave it out or decline the form"
+            "{name} cannot be filled in, since its name or its choices are not shown exactly: {instead}"
         ));
     }
     if value.is_null() {
@@ -83,6 +84,7 @@ pub fn check(field: &ShownField, value: &Value) -> Result<(), String> {
         Some(text) => choices.contains(&text),
         None => choices.contains(&value.to_string().as_str()),
     };
+    let are_choices = |value: &Value| value.as_array().is_some_and(|values| values.iter().all(is_choice));
     let kind = field.kind;
     let fits_kind = value.is_string() == (kind == FieldKind::String);
     // A field of an unknown kind may take several of its choices.
@@ -98,6 +100,9 @@ pub fn check(field: &ShownField, value: &Value) -> Result<(), String> {
         (FieldKind::String, Value::String(text)) => within(field, text.chars().count(), "characters")
             .and_then(|()| fits_format(field, text))
             .or_else(wrong),
+        (FieldKind::Other, value) if !choices.is_empty() && !is_choice(value) && !are_choices(value) => {
+            wrong(format!("one of: {}", one_of(&choices)))
+        }
         (FieldKind::Boolean, Value::Bool(_)) | (FieldKind::Unfillable | FieldKind::Other, _) => Ok(()),
         (FieldKind::Integer, Value::Number(number)) if number.as_f64().is_none_or(|it| it.fract() != 0.0) => {
             wrong("a whole number".to_owned())
@@ -204,6 +209,8 @@ mod tests {
             (json!({"name": "x", "colour": "green"}), "colour must be one of: red | blue"),
             (json!({"name": "x", "size": 3}), "size must be one of: 1 | 2"),
             (json!({"name": "x", "size": "1"}), "size must be one of: 1 | 2"),
+            (json!({"name": "x", "odd": [1, 3]}), "odd must be one of: 1 | 2"),
+            (json!({"name": "x", "odd": {}}), "odd must be one of: 1 | 2"),
             (json!({"name": "x", "count": 9}), "count must be at most 3"),
             (json!({"name": "x", "count": 1.5}), "count must be a whole number"),
             (json!({"name": "x", "count": "2"}), "count must be a whole number"),

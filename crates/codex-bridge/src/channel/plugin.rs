@@ -474,7 +474,7 @@ impl Buttons for Plugin {
     }
 
     fn close_request<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
-        let what = request.decision.as_ref().map_or(request.state.as_str(), DecisionWord::as_str);
+        let what = request.decision.as_ref().map_or(request.state.as_str(), DecisionWord::past_tense);
         let by = request.decided_by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default();
         let note = format!("{}: {what}{by}", request.request_id.short());
         async move { self.close(&request.request_id, &note).await }.boxed()

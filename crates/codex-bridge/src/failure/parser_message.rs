@@ -3,7 +3,9 @@
 /// The message of serde, TOML or axum about a value that does not fit.
 pub fn parser_message(message: &str) -> String {
     // The place in a body says little to the caller of an API.
-    let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
+    let is_place = |place: &str| place.chars().all(|char| char.is_ascii_digit() || " column".contains(char));
+    let placed = message.rsplit_once(" at line ").filter(|(_, place)| is_place(place));
+    let message = placed.map_or(message, |(message, _)| message);
     let message = ["Failed to deserialize query string: ", "Invalid URL: "]
         .into_iter()
         .fold(message, |message, prefix| message.strip_prefix(prefix).unwrap_or(message));

@@ -293,6 +293,7 @@ impl Timeline {
             _ => return,
         };
         let text = reason.map_or_else(|| status.to_string(), |reason| format!("{status}: {reason}"));
+        let text = capitalised(&text);
         self.note(event, tone, &text);
     }
 

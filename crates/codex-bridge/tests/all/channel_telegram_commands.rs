@@ -118,7 +118,7 @@ async fn a_bare_no_is_for_the_only_request_and_a_user_may_not_say_it() {
     let chat = Chat::new().await;
     chat.server.write(ADA, "/deny");
     chat.asked().await;
-    chat.server.until_said(ADA, "Nothing is asked here.").await;
+    chat.server.until_said(ADA, "There is no open request in this conversation.").await;
     chat.server.write(BOB, "/deny");
     chat.server.until_said(BOB, "You may not decide").await;
     chat.server.write(ADA, "/deny");

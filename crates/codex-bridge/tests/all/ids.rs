@@ -63,7 +63,7 @@ async fn people_read_short_ids_programs_whole_ones_and_the_terminal_takes_both()
     }
     assert_ne!(shell.run(&["decline", id, ""]).await.code, 0, "nothing is named");
     let said = shell.run(&["approve", short(id), short(name)]).await.ok().out;
-    assert_eq!(said, format!("{} accepted\n", short(name)));
+    assert_eq!(said, format!("{} approved\n", short(name)));
     let ended = shell.run(&["wait", id, "--timeout", "120"]).await.ok().out;
     assert!(ended.ends_with(&format!(" · {}\n", short(id))), "{ended}");
     assert!(shell.home.workspace().join("made.txt").exists());

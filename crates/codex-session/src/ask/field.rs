@@ -146,8 +146,10 @@ fn field(name: &str, property: &Value, required: bool, cleaner: &mut Cleaner<'_>
         value: cleaner.line(&value),
     };
     let choices: Vec<Choice> = choices.into_iter().map(label).collect();
-    let default =
-        property.get("default").and_then(|default| shown_default(default, kind, &choices, &mut looking));
+    let is_missing =
+        |default: &Value| required && default.as_str().is_some_and(|text| text.trim().is_empty());
+    let default = property.get("default").filter(|default| !is_missing(default));
+    let default = default.and_then(|default| shown_default(default, kind, &choices, &mut looking));
     ShownField {
         name: shown_name,
         title,
@@ -244,7 +246,11 @@ impl ShownField {
 
     /// The format and the bounds, in words.
     pub fn limits(&self) -> Vec<String> {
-        let mut limits: Vec<String> = self.format.iter().map(|format| quoted_unless_word(format)).collect();
+        let mut limits: Vec<String> = Vec::new();
+        limits.extend(self.format.as_deref().map(|format| {
+            let is_known = FORMATS.contains(&format);
+            if is_known { format.to_owned() } else { format!("format {}", Value::from(format)) }
+        }));
         limits.extend(self.minimum.map(|least| format!("at least {least}")));
         limits.extend(self.maximum.map(|most| format!("at most {most}")));
         let what = if self.kind == FieldKind::Array { "choices" } else { "characters" };
@@ -395,7 +401,7 @@ mod tests {
             "foreign words do not pass for ours"
         );
         let spoof = json!({"type": "string", "format": "email), default true): Dry run"});
-        let line = r#"it (string, "email), default true): Dry run")"#;
+        let line = r#"it (string, format "email), default true): Dry run")"#;
         assert_eq!(read(&json!({ "it": spoof }))[0].line(), line);
     }
 
@@ -462,5 +468,7 @@ mod tests {
         ] {
             assert_eq!(read(&json!({ "it": property }))[0].default, None, "{property}");
         }
+        let blank = read(&json!({"must": {"type": "string", "default": " "}}));
+        assert_eq!(blank[0].default, None, "a required field must be filled in");
     }
 }

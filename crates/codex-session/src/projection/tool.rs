@@ -12,6 +12,8 @@ pub(crate) const COMMAND: &str = "exec_command";
 pub(crate) const PATCH: &str = "apply_patch";
 /// The mark of a failed call of an MCP server.
 const ERROR: &str = "error";
+/// The result of a call that was still running at the end of the turn.
+pub(crate) const UNFINISHED: &str = "[unfinished]\nthe turn ended before a result came";
 /// Longest text of a tool's result.
 const MAX_RESULT_CHARS: usize = 4000;
 /// Longest text of a tool's error.
@@ -105,13 +107,13 @@ impl<'a> Tool<'a> {
     }
 }
 
-/// The mark that [`Tool::outcome`] puts before the result of a failed call, and the result behind it. A result of a tool may
+/// The mark before the result of a failed call, as [`Tool::outcome`] and [`UNFINISHED`] have it, and the result behind it. A result of a tool may
 /// begin with a bracket too.
 pub(crate) fn mark(result: &str) -> Option<(&str, &str)> {
     let (mark, rest) = result.strip_prefix('[')?.split_once(']')?;
     let is_exit = mark.strip_prefix("exit ").is_some_and(|code| code.parse::<i64>().is_ok());
-    let is_ours =
-        is_exit || mark == ERROR || [Status::Declined, Status::Failed].iter().any(|it| it.as_str() == mark);
+    let is_status = [Status::Declined, Status::Failed].iter().any(|status| status.as_str() == mark);
+    let is_ours = is_exit || is_status || mark == ERROR || result == UNFINISHED;
     is_ours.then(|| (mark, rest.strip_prefix(' ').unwrap_or(rest).trim_start_matches('\n')))
 }
 

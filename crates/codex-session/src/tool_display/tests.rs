@@ -453,6 +453,7 @@ fn the_mark_of_a_failed_call_is_told_apart_from_its_output() {
         (true, "[exit 2]\n\n  no such file", Some("exit 2"), "  no such file"),
         (true, "[declined]\n", Some("declined"), ""),
         (true, "[error] \"gone\"", Some("error"), "\"gone\""),
+        (true, tool::UNFINISHED, Some("unfinished"), "the turn ended before a result came"),
         (true, "[{\"type\": \"text\"}]", Some("failed"), "[{\"type\": \"text\"}]"),
         (true, "[exit soon] I said", Some("failed"), "[exit soon] I said"),
         (false, "[exit 2]\nsaid the program", None, "[exit 2]\nsaid the program"),

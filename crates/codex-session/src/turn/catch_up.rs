@@ -24,7 +24,7 @@ const UNHEARD_AT_MOST: Millis = 60_000;
 /// A resumed turn that gives no events. codex 0.166: a thread that is resumed just when its turn begins may send none
 /// of the turn's events and requests to that connection. After another resume it does.
 #[derive(Debug, Default)]
-pub(super) struct NotAllowed {
+pub(super) struct Unheard {
     /// When the silence is too long.
     pub(super) until: Option<Millis>,
     waited: Millis,

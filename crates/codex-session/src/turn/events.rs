@@ -4,7 +4,7 @@ use codex_wire::event::Event;
 use codex_wire::item::Item;
 use codex_wire::{ThreadId, TurnId};
 
-use super::{Effect, Input, Millis, NotAllowed, Notice, Phase, Turn};
+use super::{Effect, Input, Millis, Notice, Phase, Turn, Unheard};
 
 /// How long after an agent message that consists of an abort marker alone the turn is read back.
 const ABORT_MARKER_QUIET: Millis = 2_000;
@@ -62,7 +62,7 @@ impl Turn {
             self.clock.active(now);
             self.tool_result_at = None;
             self.read_back_at = None;
-            self.unheard = NotAllowed::default();
+            self.unheard = Unheard::default();
         }
         self.apply_event(event, now, effects);
     }

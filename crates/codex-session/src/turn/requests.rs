@@ -8,7 +8,7 @@ use codex_wire::request::ServerRequest;
 use codex_wire::{RequestId, ThreadId};
 use serde::{Deserialize, Serialize};
 
-use super::{Decide, DecideOutcome, Effect, Input, Millis, NotAllowed, SteerOutcome, Turn, warn};
+use super::{Decide, DecideOutcome, Effect, Input, Millis, SteerOutcome, Turn, Unheard, warn};
 use crate::decision::{Decider, Decision, RequestKey, answer};
 use crate::inspection::Inspection;
 
@@ -147,7 +147,7 @@ impl Turn {
     ) {
         self.clock.active(now);
         self.tool_result_at = None;
-        self.unheard = NotAllowed::default();
+        self.unheard = Unheard::default();
         let key = RequestKey { epoch: self.epoch.clone(), id };
         let patch = self.patch_of(&request);
         let digest = request.digest(patch.as_deref());

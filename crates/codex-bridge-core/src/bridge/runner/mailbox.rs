@@ -69,6 +69,22 @@ pub(super) struct Mailbox {
     pub(super) unstored: HashMap<RequestKey, (String, Decision)>,
 }
 
+/// The callers of steers that were never sent hear so.
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        self.commands.close();
+        let queued = std::iter::from_fn(|| self.commands.try_recv().ok());
+        let queued = queued.filter_map(|command| match command {
+            Command::Steer(steer) => Some(steer),
+            Command::Decide(_) | Command::Interrupt { .. } => None,
+        });
+        for steer in std::mem::take(&mut self.early).into_iter().chain(queued) {
+            // The caller may be gone.
+            steer.reply.send(SteerOutcome::NoActiveTurn).ok();
+        }
+    }
+}
+
 impl Mailbox {
     pub(super) fn new(bridge: Bridge, task_id: TaskId, commands: mpsc::Receiver<Command>) -> Self {
         let (interrupters, early, unstored) = (Vec::new(), Vec::new(), HashMap::new());

@@ -43,7 +43,7 @@ fn rows(shown: ShownRequest<'_>, is_one_of_many: bool) -> Vec<Value> {
     if shown.is_whole {
         row.push(button(APPROVE, "Approve", ""));
         if asked.ask.offers.contains(&Offer::AcceptForSession) {
-            row.push(button(FOR_SESSION, "For this thread", ""));
+            row.push(button(FOR_SESSION, "For this session", ""));
         }
     }
     row.push(button(DENY, "Deny", ""));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use codex_bridge_core::inbox::form;
 use codex_bridge_core::request::DecisionWord;
 use codex_session::Decision;
+use codex_session::ask::quoted_unless_word;
 use serde_json::{Value, json};
 
 use crate::cli::render::paint::Paint;
@@ -120,7 +121,8 @@ fn chosen(field: &Field, typed: &str) -> Result<String, String> {
         [] => Ok(typed.to_owned()),
         [choice] => Ok(choice.value.clone()),
         several => {
-            let values: Vec<&str> = several.iter().map(|choice| choice.value.as_str()).collect();
+            let values: Vec<String> =
+                several.iter().map(|choice| quoted_unless_word(&choice.value)).collect();
             Err(format!(
                 "{typed} can mean {}: use `codex-bridge answer`, which takes values",
                 values.join(" and ")
