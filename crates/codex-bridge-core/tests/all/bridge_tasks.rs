@@ -436,8 +436,9 @@ async fn a_patch_waits_for_a_person_with_its_diff() {
 async fn a_home_with_a_chatgpt_login_has_one_host_and_what_does_not_fit_waits_for_room() {
     let bench = Workbench::new().await;
     bench.model.script("one", Scenario::new().stall("first").say("1"));
-    bench.model.script("two", Scenario::new().stall("second").say("2"));
     bench.model.script("three", Scenario::new().say("3"));
+    // Codex may fail a turn that begins while it reads a new login. The task then goes on by itself.
+    bench.model.script_containing("account limit or login", Scenario::new().say("3"));
     let mut config = bench.config();
     config.host_limits.max_threads = 1;
     let bridge = bench.open_with(config).await;
@@ -457,17 +458,25 @@ async fn a_home_with_a_chatgpt_login_has_one_host_and_what_does_not_fit_waits_fo
     assert_eq!(at_rest(&bridge, one.as_str()).await.task.status, Status::Completed);
     assert_eq!(at_rest(&bridge, three.as_str()).await.task.status, Status::Completed);
     assert_eq!(bridge.hosts().len(), 1);
-    // With a key there may be a second one; the first, started before the login, serves as ever. Codex may fail a turn
-    // that begins while it reads the new login: that one goes on by itself.
-    bench.model.script_containing("account limit or login", Scenario::new().stall("second").say("2"));
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_home_with_a_key_has_as_many_hosts_as_its_tasks_need() {
+    let bench = Workbench::new().await;
+    bench.model.script("one", Scenario::new().stall("first").say("1"));
+    bench.model.script("two", Scenario::new().say("2"));
     bench.log_in(r#"{"OPENAI_API_KEY": "k"}"#);
+    let mut config = bench.config();
+    config.host_limits.max_threads = 1;
+    let bridge = bench.open_with(config).await;
+    let one = bridge.start(bench.task("one")).await.unwrap().task.id;
+    bench.model.wait_for_stall("first").await;
     let two = bridge.start(bench.task("two")).await.unwrap().task.id;
-    bench.model.wait_for_stall("second").await;
-    let third = bridge.start(bench.task("three")).await.unwrap().task.id;
-    assert_eq!(at_rest(&bridge, third.as_str()).await.task.status, Status::Completed);
+    assert_eq!(at_rest(&bridge, two.as_str()).await.task.status, Status::Completed);
     assert_eq!(bridge.hosts().len(), 2);
-    bench.model.release("second");
-    at_rest(&bridge, two.as_str()).await;
+    bench.model.release("first");
+    assert_eq!(at_rest(&bridge, one.as_str()).await.task.status, Status::Completed);
     bench.tidy(bridge).await;
 }
 
