@@ -17,7 +17,7 @@ use codex_wire::peer::CallError;
 use codex_wire::thread::{TokenUsage, TurnError};
 use codex_wire::{Epoch, ThreadId, TurnId};
 
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{Failure, FailureKind, reads_as_network_withheld};
 use crate::policy::ApprovalPolicy;
 use crate::projection::{Echo, Projector};
 
@@ -48,6 +48,9 @@ pub type Millis = u64;
 
 /// How long reconnecting to a living host may take.
 const RECONNECT_LIMIT: Millis = 30_000;
+/// How often a prompt is sent again while Codex reads a new login, and the pause before.
+const STARTS_AGAIN: u32 = 5;
+const START_PAUSE: Millis = 300;
 
 #[derive(Debug)]
 enum Phase {
@@ -72,6 +75,9 @@ pub struct Turn {
     is_compaction: bool,
     /// The prompt, which is searched for after a lost connection.
     prompt: Option<Box<TurnStart>>,
+    /// When a refused prompt is to be sent again, and how often it was refused.
+    start_again_at: Option<Millis>,
+    refused_starts: u32,
     limits: Limits,
     policy: ApprovalPolicy,
     someone_answers: bool,
@@ -110,6 +116,8 @@ impl Turn {
             phase: Phase::Starting,
             is_compaction: matches!(begin, Begin::Compact),
             prompt: None,
+            start_again_at: None,
+            refused_starts: 0,
             limits,
             policy,
             someone_answers,
@@ -223,6 +231,7 @@ impl Turn {
         [
             self.limit_deadline(now),
             self.quiet_deadline(),
+            self.start_again_at,
             self.read_back_at,
             self.unheard.until,
             self.detached_since.map(|since| since + RECONNECT_LIMIT),
@@ -253,11 +262,12 @@ impl Turn {
 
     fn on_time(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         self.clock.run(self.is_working(), now);
-        let duties: [fn(&mut Self, Millis, &mut Vec<Effect>); 8] = [
+        let duties: [fn(&mut Self, Millis, &mut Vec<Effect>); 9] = [
             Self::expire_requests,
             Self::check_limits,
             Self::check_quiet,
             Self::escalate_stop_if_due,
+            Self::start_again_if_due,
             Self::read_back_if_due,
             Self::look_again_if_due,
             Self::hang_up_if_unheard,
@@ -308,9 +318,9 @@ impl Turn {
     fn on_reply(&mut self, reply: Reply, now: Millis, effects: &mut Vec<Effect>) {
         match reply {
             Reply::Start(Ok(turn_id)) => self.accept(turn_id, now, effects),
-            Reply::Start(Err(error)) => self.on_start_failed("turn/start", &error, effects),
+            Reply::Start(Err(error)) => self.on_start_failed("turn/start", &error, now, effects),
             Reply::Compact(Ok(())) => {}
-            Reply::Compact(Err(error)) => self.on_start_failed("thread/compact/start", &error, effects),
+            Reply::Compact(Err(error)) => self.on_start_failed("thread/compact/start", &error, now, effects),
             Reply::Steer { token, result } => self.on_steer_reply(token, result, effects),
             Reply::Turns(result) => self.on_turns(result, now, effects),
         }
@@ -335,7 +345,7 @@ impl Turn {
         self.interrupt_if_stopping(now, effects);
     }
 
-    fn on_start_failed(&mut self, what: &str, error: &CallError, effects: &mut Vec<Effect>) {
+    fn on_start_failed(&mut self, what: &str, error: &CallError, now: Millis, effects: &mut Vec<Effect>) {
         if !matches!(self.phase, Phase::Starting) {
             return;
         }
@@ -347,13 +357,33 @@ impl Turn {
                 self.call(Outgoing::Interrupt { turn_id: String::new() }, effects);
                 self.end_unknown(Failure::of_call(what, error), effects);
             }
+            // Codex refuses while it reads a new login, and has not taken the prompt.
+            CallError::Refused(refusal)
+                if reads_as_network_withheld(&refusal.message) && self.may_start_again() =>
+            {
+                self.refused_starts += 1;
+                self.start_again_at = Some(now + START_PAUSE);
+            }
             CallError::Refused(_) => self.end_failed(Failure::of_call(what, error), effects),
+        }
+    }
+
+    fn may_start_again(&self) -> bool {
+        self.prompt.is_some() && self.stop.is_none() && self.refused_starts < STARTS_AGAIN
+    }
+
+    fn start_again_if_due(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        if self.start_again_at.take_if(|due| now >= *due).is_some()
+            && let Some(start) = &self.prompt
+        {
+            self.call(Outgoing::Start(start.clone()), effects);
         }
     }
 
     fn on_lost(&mut self, loss: Loss, now: Millis, effects: &mut Vec<Effect>) {
         let was_attached = self.detached_since.replace(self.detached_since.unwrap_or(now)).is_none();
         self.tool_result_at = None;
+        self.start_again_at = None;
         self.read_back_at = None;
         self.unheard.until = None;
         self.fail_sent_steers("the connection was lost before Codex answered", effects);

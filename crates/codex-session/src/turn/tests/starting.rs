@@ -48,6 +48,38 @@ fn a_refused_start_ends_the_turn_at_once() {
     assert!(!bench.result().should_retire);
 }
 
+#[test]
+fn a_start_that_is_refused_while_the_login_changes_is_sent_again_a_moment_later() {
+    let revoked =
+        || start_fails(refused("failed to load configuration: application network permission was revoked"));
+    let story = [
+        (5, revoked(), ""),
+        (304, Input::Time, ""),
+        (305, Input::Time, "start"),
+        (306, accepted(), ""),
+        (307, started(), ""),
+        (308, completed(), "end Completed"),
+    ];
+    check(prompt(), "start", story);
+
+    let (mut bench, _) = Bench::begin(prompt());
+    for nth in 0..5 {
+        assert_eq!(bench.step(nth * 1000, revoked()), "");
+        assert_eq!(bench.step(nth * 1000 + 500, Input::Time), "start");
+    }
+    let told = bench.step(5000, revoked());
+    assert!(told.starts_with("end Failed Refused: turn/start failed"), "{told}");
+}
+
+#[test]
+fn a_start_that_was_refused_before_the_connection_was_lost_is_looked_for_and_sent_once() {
+    let (mut bench, _) = Bench::begin(prompt());
+    bench.step(5, start_fails(refused("application network permission was revoked")));
+    let told = bench.step(10, Input::Lost(Loss::HostLives));
+    assert!(!told.contains("start"), "{told}");
+    assert_eq!(bench.step(1000, Input::Time), "");
+}
+
 // peer: S15
 #[test]
 fn a_start_without_a_reply_is_called_off_and_unknown() {
