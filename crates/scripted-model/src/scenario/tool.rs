@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 /// How long a terminal may take to answer before its output is reported.
 const TERMINAL_YIELD_MS: u64 = 250;
+/// The same for a program that is about to end; the longest that Codex waits.
+const LAST_YIELD_MS: u64 = 30_000;
 
 /// A call of one tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,6 +88,12 @@ impl ToolCall {
     pub fn write_stdin(session: u64, text: impl Into<String>) -> Self {
         let arguments =
             json!({"session_id": session, "chars": text.into(), "yield_time_ms": TERMINAL_YIELD_MS});
+        Self::function("write_stdin", arguments)
+    }
+
+    /// Input that ends the program of a terminal: its output is reported once the program has ended.
+    pub fn write_last(session: u64, text: impl Into<String>) -> Self {
+        let arguments = json!({"session_id": session, "chars": text.into(), "yield_time_ms": LAST_YIELD_MS});
         Self::function("write_stdin", arguments)
     }
 

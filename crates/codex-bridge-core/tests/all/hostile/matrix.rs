@@ -184,7 +184,7 @@ async fn what_is_typed_into_an_accepted_shell_stays_in_its_sandbox_and_is_in_the
     let session = session.parse().unwrap();
     let typed = format!("{}\n", repository.leave());
     let scenario = Scenario::new().call(ToolCall::write_stdin(session, &typed));
-    bench.model.script("type", scenario.then_call(ToolCall::write_stdin(session, "exit\n")).then_say("done"));
+    bench.model.script("type", scenario.then_call(ToolCall::write_last(session, "exit\n")).then_say("done"));
     bridge.continue_task(&id, "type").await.unwrap();
     // Codex asks for none of it.
     let task = at_rest(&bridge, &id).await.task;
