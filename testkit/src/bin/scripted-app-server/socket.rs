@@ -41,8 +41,11 @@ fn bind(path: &Path) -> Result<UnixListener, Failure> {
         }
         std::fs::remove_file(path)?;
     }
-    let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    // Whoever waits for the path must never see it with the permissions that `bind` gives.
+    let unready = path.with_extension("unready");
+    let listener = UnixListener::bind(&unready)?;
+    std::fs::set_permissions(&unready, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&unready, path)?;
     Ok(listener)
 }
 
