@@ -15,9 +15,9 @@ mod administration;
 pub mod admission;
 mod caller;
 pub mod calls;
+mod reading;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use codex_session::{Decision, SteerOutcome};
 use futures_util::future::BoxFuture;
@@ -29,14 +29,14 @@ use crate::bridge::{
 use crate::inbox::machine::ChatTurn;
 use crate::outbox::Delivery;
 use crate::refusal::{Refusal, Rule};
-use crate::request::{OpenedChanges, RequestName, RequestRecord};
-use crate::store::TaskFilter;
-use crate::task::{AuthorKind, ShownStatus, Task, TaskId};
+use crate::request::{RequestName, RequestRecord};
+use crate::task::{AuthorKind, Task};
 use crate::token::Role;
 use admission::Rules;
 use calls::{Decide, Door, Fork, ONLY_REQUEST, Prompt, Start};
 
 pub use caller::{Caller, Requirement, Verb};
+pub use reading::TaskLog;
 
 /// The only way from the doors to the tasks. Clones are cheap.
 #[derive(Clone)]
@@ -236,94 +236,6 @@ impl Desk {
     pub async fn test_target(&self, caller: &Caller, target: &str) -> Result<Option<String>, Error> {
         caller.may(Verb::Deliver)?;
         self.bridge.try_target(target, &caller.name).await
-    }
-
-    /// A task with its open requests.
-    pub async fn show(&self, caller: &Caller, id: &str) -> Result<TaskView, Error> {
-        Ok(self.as_seen_by(caller, self.bridge.show(id).await?))
-    }
-
-    /// Tasks, the newest first.
-    pub async fn list(&self, caller: &Caller, filter: &TaskFilter) -> Result<Vec<TaskView>, Error> {
-        let views = self.bridge.list(filter).await?;
-        Ok(views.into_iter().map(|view| self.as_seen_by(caller, view)).collect())
-    }
-
-    /// One page of tasks that are shown with this status, the newest first, and whether there are more. The filter's
-    /// limit is the size of the page.
-    pub async fn list_shown(
-        &self,
-        caller: &Caller,
-        mut filter: TaskFilter,
-        status: Option<ShownStatus>,
-    ) -> Result<(Vec<TaskView>, bool), Error> {
-        filter.statuses = status.map(ShownStatus::stored).unwrap_or_default();
-        let limit = filter.limit.map_or(usize::MAX, |limit| limit as usize);
-        let mut tasks = Vec::new();
-        // Not every status is stored, so a page of the store may have fewer matches than the limit.
-        let is_last = loop {
-            let page = self.list(caller, &filter).await?;
-            let is_last = page.len() < limit;
-            filter.before = page.last().map(|view| view.task.id.clone());
-            tasks.extend(page.into_iter().filter(|view| status.is_none_or(|status| view.status() == status)));
-            if is_last || tasks.len() >= limit {
-                break is_last && tasks.len() <= limit;
-            }
-        };
-        tasks.truncate(limit);
-        Ok((tasks, !is_last))
-    }
-
-    /// Waits until a task is finished or has an open request, or the time is up.
-    pub async fn wait(&self, caller: &Caller, id: &str, limit: Duration) -> Result<TaskView, Error> {
-        Ok(self.as_seen_by(caller, self.bridge.wait(id, limit).await?))
-    }
-
-    /// Waits until `condition` holds for a task, or the time is up.
-    pub async fn wait_until(
-        &self,
-        caller: &Caller,
-        id: &str,
-        limit: Duration,
-        condition: impl Fn(&TaskView) -> bool + Send,
-    ) -> Result<TaskView, Error> {
-        Ok(self.as_seen_by(caller, self.bridge.wait_until(id, limit, condition).await?))
-    }
-
-    /// The open requests of all tasks, or every request of one task; the oldest first.
-    pub async fn requests(
-        &self,
-        caller: &Caller,
-        task_id: Option<TaskId>,
-    ) -> Result<Vec<RequestRecord>, Error> {
-        let mut requests = match task_id {
-            Some(task_id) => self.bridge.requests(task_id).await?,
-            None => self.bridge.open_requests(None).await?,
-        };
-        self.hide_secrets(caller, &mut requests);
-        Ok(requests)
-    }
-
-    /// One request of a task.
-    pub async fn request(&self, caller: &Caller, id: &str, request: &str) -> Result<RequestRecord, Error> {
-        let mut record = self.bridge.request(&self.bridge.find(id).await?.id, request).await?;
-        self.hide_secrets(caller, std::slice::from_mut(&mut record));
-        Ok(record)
-    }
-
-    /// The changes of a request with complete diffs.
-    pub async fn whole_changes(
-        &self,
-        caller: &Caller,
-        request: &RequestRecord,
-    ) -> Result<OpenedChanges, Error> {
-        let mut opened = self.bridge.whole_changes(request).await?;
-        if let Some(redactor) = self.redactor_for(caller) {
-            for change in &mut opened.changes {
-                *change = change.redacted(redactor);
-            }
-        }
-        Ok(opened)
     }
 
     /// Whether a caller may continue or steer a task, which amounts to handing over work in its directory. A caller who

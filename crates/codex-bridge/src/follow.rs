@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use codex_bridge_core::News;
 use codex_bridge_core::bridge::{LiveKind, OpenText};
+use codex_bridge_core::desk::TaskLog;
 use codex_bridge_core::event::{self, Seq};
-use codex_bridge_core::task::TaskId;
-use codex_bridge_core::{Bridge, News};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tracing::info;
@@ -48,8 +48,7 @@ pub struct FollowOptions {
 
 /// Reads one task's log for one listener.
 pub struct Follower {
-    bridge: Bridge,
-    task_id: TaskId,
+    log: TaskLog,
     until: Until,
     live: bool,
     step: Step,
@@ -80,12 +79,11 @@ enum Step {
 }
 
 impl Follower {
-    /// A follower of this task.
-    pub fn new(bridge: Bridge, task_id: TaskId, options: FollowOptions) -> Self {
-        let (news, open_texts) = bridge.join(&task_id);
+    /// A follower of this log.
+    pub fn new(log: TaskLog, options: FollowOptions) -> Self {
+        let (news, open_texts) = log.join();
         Self {
-            bridge,
-            task_id,
+            log,
             until: options.until,
             live: options.live,
             step: Step::CatchUp { has_finished: None },
@@ -107,7 +105,7 @@ impl Follower {
             }
             match self.step {
                 Step::CatchUp { has_finished: None } => {
-                    let has_finished = self.until == Until::Finished && self.has_finished().await?;
+                    let has_finished = self.until == Until::Finished && self.log.is_finished().await?;
                     self.step = Step::CatchUp { has_finished: Some(has_finished) };
                 }
                 Step::CatchUp { has_finished: Some(has_finished) } => self.catch_up(has_finished).await?,
@@ -117,13 +115,9 @@ impl Follower {
         }
     }
 
-    async fn has_finished(&self) -> Result<bool, Failure> {
-        Ok(self.bridge.find(self.task_id.as_str()).await?.status.is_finished())
-    }
-
     /// Reads one page from the store.
     async fn catch_up(&mut self, has_finished: bool) -> Result<(), Failure> {
-        let page = self.bridge.events(&self.task_id, self.last_seq, PAGE).await?;
+        let page = self.log.after(self.last_seq, PAGE).await?;
         if !page.is_empty() {
             for event in page {
                 self.take(event);
@@ -148,7 +142,7 @@ impl Follower {
     async fn listen(&mut self) -> Result<(), Failure> {
         let news = tokio::select! {
             news = self.news.recv() => news,
-            () = self.bridge.until_closing() => {
+            () = self.log.until_closing() => {
                 return Err(Failure::stopping());
             }
         };
@@ -166,8 +160,8 @@ impl Follower {
             Ok(News::Task(_)) if self.until == Until::Finished => self.read_on(),
             Ok(_) => {}
             Err(RecvError::Lagged(missed)) => {
-                info!(task = %self.task_id, missed, "a slow reader missed news and continues from the store");
-                (self.news, self.open_texts) = self.bridge.join(&self.task_id);
+                info!(task = %self.log.task_id(), missed, "a slow reader missed news and continues from the store");
+                (self.news, self.open_texts) = self.log.join();
                 self.read_on();
             }
             Err(RecvError::Closed) => self.step = Step::Done,

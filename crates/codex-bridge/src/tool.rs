@@ -34,7 +34,7 @@ pub async fn answer(desk: &Desk, caller: &Caller, tool: calls::Tool) -> Value {
         Action::Respond => actions::respond(desk, caller, &call).await,
         Action::Continue => actions::continue_task(desk, caller, &call).await,
         Action::Wait => actions::wait(desk, caller, &call).await,
-        Action::Events => actions::events(desk, &call).await,
+        Action::Events => actions::events(desk, caller, &call).await,
         Action::Result => actions::result(desk, caller, &call).await,
         Action::Fork => actions::fork(desk, caller, &call).await,
     };

@@ -1,7 +1,7 @@
 //! Deliveries: list and retry them, and test a target.
 
 use axum::Json;
-use axum::extract::State;
+use codex_bridge_core::desk::Caller;
 use codex_bridge_core::outbox;
 use codex_bridge_core::store::DeliveryFilter;
 
@@ -10,25 +10,24 @@ use crate::calls;
 use crate::failure::Failure;
 use crate::view::{Delivery, Tried};
 
-pub async fn list(State(app): State<App>, Query(which): Query<calls::Deliveries>) -> Reply<Vec<Delivery>> {
-    Ok(Json(listed(&app, &which).await?))
+pub async fn list(
+    Call { app, caller }: Call,
+    Query(which): Query<calls::Deliveries>,
+) -> Reply<Vec<Delivery>> {
+    Ok(Json(listed(&app, &caller, &which).await?))
 }
 
 /// The deliveries that are pending or failed, or all of them; newest first.
-pub async fn listed(app: &App, which: &calls::Deliveries) -> Result<Vec<Delivery>, Failure> {
+pub async fn listed(app: &App, caller: &Caller, which: &calls::Deliveries) -> Result<Vec<Delivery>, Failure> {
     let unsent =
         [outbox::DeliveryState::Pending, outbox::DeliveryState::Attempting, outbox::DeliveryState::Dead];
-    let mut task_ids = Vec::new();
-    if let Some(id) = &which.task_id {
-        task_ids.push(app.bridge.find(id).await?.id);
-    }
     let filter = DeliveryFilter {
-        task_ids,
         states: if which.all { Vec::new() } else { unsent.to_vec() },
         limit: Some(calls::limit(which.limit)?),
         ..DeliveryFilter::default()
     };
-    Ok(app.bridge.deliveries(&filter).await?.into_iter().map(Delivery::from).collect())
+    let deliveries = app.desk.deliveries(caller, which.task_id.as_deref(), filter).await?;
+    Ok(deliveries.into_iter().map(Delivery::from).collect())
 }
 
 pub async fn retry(Call { app, caller }: Call, Path(id): Path<String>) -> Reply<Delivery> {

@@ -3,7 +3,6 @@
 
 use std::future::pending;
 
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
@@ -13,7 +12,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tracing::warn;
 
 use super::stream::{self, Format, Gone};
-use super::{App, Path, Query, Refusal, news};
+use super::{Call, Path, Query, Refusal, news};
 use crate::calls;
 use crate::failure::{Code, ErrorBody, Failure};
 use crate::follow::{FollowOptions, Follower, Until};
@@ -22,12 +21,12 @@ use crate::follow::{FollowOptions, Follower, Until};
 const LAST_EVENT_ID: &str = "last-event-id";
 
 pub async fn read(
-    State(app): State<App>,
+    Call { app, caller }: Call,
     Path(id): Path<String>,
     Query(which): Query<calls::Events>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let task_id = app.bridge.find(&id).await?.id;
+    let log = app.desk.log(&caller, &id).await?;
     let format = Format::accepted_by(&headers);
     let last = last_event_id(&headers)?;
     for number in [Some(which.after), last].into_iter().flatten() {
@@ -52,7 +51,7 @@ pub async fn read(
         news = Some(lines);
     }
     let wanted = FollowOptions { after, limit: which.limit, until, live: which.live };
-    let follower = Follower::new(app.bridge, task_id, wanted);
+    let follower = Follower::new(log, wanted);
     tokio::spawn(LogStream { follower, writer, format, news }.run());
     Ok(response)
 }

@@ -10,9 +10,8 @@ use crate::calls;
 use crate::failure::Failure;
 use crate::view::{About, Fine, Host, Stopping};
 
-pub async fn list(State(app): State<App>) -> Reply<Vec<Host>> {
-    let hosts = app.bridge.hosts();
-    Ok(Json(hosts.iter().filter(|host| host.is_alive()).map(Host::from).collect()))
+pub async fn list(Call { app, caller }: Call) -> Reply<Vec<Host>> {
+    Ok(Json(app.desk.hosts(&caller)?.iter().map(Host::from).collect()))
 }
 
 pub async fn about(State(app): State<App>) -> Reply<About> {

@@ -15,8 +15,7 @@ pub async fn list(Call { app, caller }: Call) -> Reply<Vec<Request>> {
 }
 
 pub async fn of_task(Call { app, caller }: Call, Path(id): Path<String>) -> Reply<Vec<Request>> {
-    let task_id = app.bridge.find(&id).await?.id;
-    let requests = app.desk.requests(&caller, Some(task_id)).await?;
+    let requests = app.desk.requests(&caller, Some(&id)).await?;
     Ok(Json(requests.into_iter().map(Request::from).collect()))
 }
 

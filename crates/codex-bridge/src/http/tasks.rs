@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, LINK};
 use axum::response::{AppendHeaders, IntoResponse, Response};
@@ -11,7 +10,7 @@ use codex_bridge_core::desk::calls::{Fork, Prompt, Start};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::TaskId;
 
-use super::{App, Body, Call, Path, Query, Refusal, Reply};
+use super::{Body, Call, Path, Query, Refusal, Reply};
 use crate::amount;
 use crate::calls;
 use crate::failure::{Code, Failure};
@@ -88,13 +87,12 @@ pub async fn wait(
     Ok(Json(app.desk.wait(&caller, &id, limit).await?.into()))
 }
 
-pub async fn turns(State(app): State<App>, Path(id): Path<String>) -> Reply<Vec<Turn>> {
-    let task_id = app.bridge.find(&id).await?.id;
-    Ok(Json(app.bridge.turns(&task_id).await?.into_iter().map(Turn::from).collect()))
+pub async fn turns(Call { app, caller }: Call, Path(id): Path<String>) -> Reply<Vec<Turn>> {
+    Ok(Json(app.desk.turns(&caller, &id).await?.into_iter().map(Turn::from).collect()))
 }
 
-pub async fn result(State(app): State<App>, Path(id): Path<String>) -> Reply<TaskResult> {
-    let view = app.bridge.show(&id).await?;
+pub async fn result(Call { app, caller }: Call, Path(id): Path<String>) -> Reply<TaskResult> {
+    let view = app.desk.show(&caller, &id).await?;
     if !view.task.status.is_finished() {
         return Err(view::no_result_yet(&view).into());
     }
@@ -103,13 +101,12 @@ pub async fn result(State(app): State<App>, Path(id): Path<String>) -> Reply<Tas
 
 /// The last diff that Codex reported, as JSON or as text.
 pub async fn diff(
-    State(app): State<App>,
+    Call { app, caller }: Call,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let task_id = app.bridge.find(&id).await?.id;
-    let last = app.bridge.last_diff(&task_id).await?;
-    let diff = Diff::new(task_id, last);
+    let log = app.desk.log(&caller, &id).await?;
+    let diff = Diff::new(log.task_id().clone(), log.last_diff().await?);
     if wants_diff(&headers) {
         return Ok(as_diff(diff.diff.unwrap_or_default()));
     }

@@ -95,9 +95,8 @@ impl Access {
     pub async fn turns(&self, id: &str) -> Result<Vec<Turn>, Failure> {
         match &self.backend {
             Backend::Socket(client) => client.turns(id).await,
-            Backend::InProcess(app, _) => {
-                let task_id = app.bridge.find(id).await?.id;
-                Ok(app.bridge.turns(&task_id).await?.into_iter().map(Turn::from).collect())
+            Backend::InProcess(app, caller) => {
+                Ok(app.desk.turns(caller, id).await?.into_iter().map(Turn::from).collect())
             }
         }
     }
@@ -109,10 +108,10 @@ impl Access {
                 let which = calls::Events { after, follow: true, ..calls::Events::default() };
                 Ok(Log::Socket(client.events(id, &which).await?))
             }
-            Backend::InProcess(app, _) => {
-                let task_id = app.bridge.find(id).await?.id;
+            Backend::InProcess(app, caller) => {
+                let log = app.desk.log(caller, id).await?;
                 let wanted = FollowOptions { after, limit: None, until: Until::Finished, live: false };
-                Ok(Log::InProcess(Box::new(Follower::new(app.bridge.clone(), task_id, wanted))))
+                Ok(Log::InProcess(Box::new(Follower::new(log, wanted))))
             }
         }
     }

@@ -34,7 +34,7 @@ pub async fn start(desk: &Desk, caller: &Caller, call: Call, caller_cwd: Option<
         Status::Queued => "Codex task accepted; it is queued.",
         _ => "Codex task started through the app-server.",
     };
-    with_task(desk, &view, json!({ "message": message, "protocol": reply::protocol() })).await
+    with_task(desk, caller, &view, json!({ "message": message, "protocol": reply::protocol() })).await
 }
 
 /// Waits until the turn has begun, but no longer than `BEGIN_LIMIT`.
@@ -46,7 +46,7 @@ async fn until_begun(desk: &Desk, caller: &Caller, started: TaskView) -> Result<
 
 pub async fn status(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let view = desk.show(caller, call.task_id()?).await?;
-    let events = desk.bridge().last_events(&view.task.id, RECENT_EVENTS).await?;
+    let events = desk.log(caller, view.task.id.as_str()).await?.last(RECENT_EVENTS).await?;
     let mut task = reply::task(&view, events.last());
     task.insert("recent_events".to_owned(), events.iter().map(reply::recent_event).collect());
     Ok(json!({ "success": true, "task_id": view.task.id, "task": task }))
@@ -57,7 +57,7 @@ pub async fn list(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let tasks = desk.list(caller, &TaskFilter { limit, ..TaskFilter::default() }).await?;
     let mut listed = Vec::new();
     for view in &tasks {
-        let last = desk.bridge().last_events(&view.task.id, 1).await?;
+        let last = desk.log(caller, view.task.id.as_str()).await?.last(1).await?;
         listed.push(reply::task(view, last.last()));
     }
     Ok(json!({ "success": true, "tasks": listed }))
@@ -78,6 +78,7 @@ pub async fn steer(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let view = desk.steer(caller, call.task_id()?, text).await?;
     with_task(
         desk,
+        caller,
         &view,
         json!({ "result": { "outcome": OutcomeWord::Accepted, "turn_id": view.task.turn_id } }),
     )
@@ -87,7 +88,8 @@ pub async fn steer(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
 pub async fn interrupt(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let view = desk.interrupt(caller, call.task_id()?, None).await?;
     let outcome = view::interrupt_outcome(view.task.status);
-    with_task(desk, &view, json!({ "result": { "outcome": outcome, "turn_id": view.task.turn_id } })).await
+    with_task(desk, caller, &view, json!({ "result": { "outcome": outcome, "turn_id": view.task.turn_id } }))
+        .await
 }
 
 pub async fn respond(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
@@ -97,7 +99,7 @@ pub async fn respond(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let report = desk.decide(caller, call.task_id()?, request_id, &decide).await?;
     let view = desk.show(caller, call.task_id()?).await?;
     let response = view::Decided::from(report);
-    with_task(desk, &view, json!({ "response": response })).await
+    with_task(desk, caller, &view, json!({ "response": response })).await
 }
 
 /// The decision. Answers take precedence over `accept` and `acceptForSession`.
@@ -118,7 +120,7 @@ pub async fn continue_task(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let turn = Prompt { prompt, client_request_id: None };
     let continued = desk.continue_task(caller, call.task_id()?, turn).await?;
     let view = until_begun(desk, caller, continued.view).await?;
-    with_task(desk, &view, json!({ "message": "Codex task continued." })).await
+    with_task(desk, caller, &view, json!({ "message": "Codex task continued." })).await
 }
 
 pub async fn wait(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
@@ -129,13 +131,13 @@ pub async fn wait(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
         waited => waited?,
     };
     let is_done = view.task.status.is_finished() || !view.open_requests.is_empty();
-    with_task(desk, &view, json!({ "timed_out": !is_done })).await
+    with_task(desk, caller, &view, json!({ "timed_out": !is_done })).await
 }
 
-pub async fn events(desk: &Desk, call: &Call) -> Reply {
-    let task = desk.bridge().find(call.task_id()?).await?;
+pub async fn events(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
+    let task = desk.find(caller, call.task_id()?).await?;
     let after = call.after.unwrap_or_default();
-    let events = desk.bridge().events(&task.id, after, call.limit()?).await?;
+    let events = desk.log(caller, task.id.as_str()).await?.after(after, call.limit()?).await?;
     let next = events.last().map_or(after, |event| event.seq);
     let events: Vec<Value> = events.iter().map(reply::event).collect();
     Ok(
@@ -159,12 +161,12 @@ pub async fn result(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
 pub async fn fork(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let fork = Fork { prompt: call.prompt.clone(), client_request_id: None };
     let view = desk.fork(caller, call.task_id()?, fork).await?;
-    with_task(desk, &view, json!({ "message": "Codex task forked." })).await
+    with_task(desk, caller, &view, json!({ "message": "Codex task forked." })).await
 }
 
 /// A successful reply with the task and further fields.
-async fn with_task(desk: &Desk, view: &TaskView, more: Value) -> Reply {
-    let last = desk.bridge().last_events(&view.task.id, 1).await?;
+async fn with_task(desk: &Desk, caller: &Caller, view: &TaskView, more: Value) -> Reply {
+    let last = desk.log(caller, view.task.id.as_str()).await?.last(1).await?;
     let mut fields = Map::from_iter([("success".to_owned(), true.into())]);
     fields.insert("task_id".to_owned(), json!(view.task.id));
     fields.insert("task".to_owned(), Value::Object(reply::task(view, last.first())));

@@ -54,7 +54,7 @@ pub async fn list(
     let (records, next) = one_page(app.desk.requests(&caller, None).await?, query.after.as_deref());
     let mut cards = Vec::new();
     for record in records {
-        let task = app.bridge.find(record.task_id.as_str()).await?;
+        let task = app.desk.find(&caller, record.task_id.as_str()).await?;
         cards.push(Card::new(&record, &task, &caller));
     }
     let is_later = query.after.is_some();
@@ -98,7 +98,7 @@ pub async fn show(
     Query(query): Query<ShowQuery>,
 ) -> Result<Response, ErrorPage> {
     let frame = Frame::new(&app, &caller, "approvals", "Approval").await?;
-    let task = app.bridge.find(&task).await?;
+    let task = app.desk.find(&caller, &task).await?;
     let record = app.desk.request(&caller, task.id.as_str(), &request).await?;
     let mut card = Card::new(&record, &task, &caller);
     if query.whole {

@@ -37,7 +37,7 @@ pub async fn show(
 ) -> Result<Response, ErrorPage> {
     let frame = Frame::new(&app, &caller, "deliveries", "Deliveries").await?;
     let all = calls::Deliveries { all: true, ..calls::Deliveries::default() };
-    let listed = deliveries::listed(&app, &all).await?;
+    let listed = deliveries::listed(&app, &caller, &all).await?;
     let rows = listed.into_iter().map(row).collect();
     Ok(page(StatusCode::OK, &Page { frame, rows }))
 }

@@ -40,7 +40,7 @@ pub struct User {
 impl Frame {
     /// The frame of a page for an authenticated caller.
     pub async fn new(app: &App, caller: &Caller, page: &'static str, heading: &str) -> Result<Self, Failure> {
-        let open_requests = app.bridge.store().counts().await?.open_requests;
+        let open_requests = app.desk.count_open_requests(caller).await?;
         let may_operate = caller.may(Verb::Start).is_ok();
         let user =
             User { name: caller.name.clone(), role: caller.role, may_operate, is_local: caller.is_owner() };

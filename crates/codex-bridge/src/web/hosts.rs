@@ -36,8 +36,8 @@ pub async fn show(
 ) -> Result<Response, ErrorPage> {
     let frame = Frame::new(&app, &caller, "hosts", "Hosts").await?;
     let now = amount::now_ms();
-    let hosts = app.bridge.hosts();
-    let rows = hosts.iter().filter(|host| host.is_alive()).map(|host| Row {
+    let hosts = app.desk.hosts(&caller)?;
+    let rows = hosts.iter().map(|host| Row {
         since: words::ago(i64::try_from(host.record().started_at_ms).unwrap_or_default(), now),
         memory: host.rss_bytes().map(|bytes| cut::size(usize::try_from(bytes).unwrap_or(usize::MAX))),
         host: Host::from(host),

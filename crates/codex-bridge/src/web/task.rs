@@ -10,8 +10,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect, Response};
 use codex_bridge_core::Caller;
 use codex_bridge_core::TaskView;
+use codex_bridge_core::desk::TaskLog;
 use codex_bridge_core::event::Seq;
-use codex_bridge_core::task::{Status, TaskId};
+use codex_bridge_core::task::Status;
 use codex_bridge_core::trust::Trust;
 use redact::plain::plain;
 use serde::{Deserialize, Serialize};
@@ -132,13 +133,15 @@ pub async fn show(
     let view = app.desk.show(&caller, &id).await?;
     let task = &view.task;
     let links = Links::outside(names.as_deref().map(AsRef::as_ref));
-    let events = read(&app, &task.id, &query, links).await?;
+    let log = app.desk.log(&caller, task.id.as_str()).await?;
+    let turns = app.desk.turns(&caller, task.id.as_str()).await?;
+    let events = read(&log, &query, Timeline::new(&turns, links)).await?;
     let summary: String = plain(&task.prompt_summary).chars().take(60).collect();
     let frame = Frame::new(&app, &caller, "task", summary.lines().next().unwrap_or_default()).await?;
     let cards = view.open_requests.iter().map(|record| Card::new(record, task, &caller)).collect();
     let page_of_task = Page {
         frame,
-        task: Head::new(&view, running_since(&app, task).await?),
+        task: Head::new(&view, running_since(&app, &caller, task).await?),
         cards,
         message: query.said.and_then(Said::message),
         entries: events.entries,
@@ -158,20 +161,19 @@ struct PageOfEvents {
 }
 
 /// Reads the entries of a page. The numbers of events have no gaps, so the limits of a page can be computed.
-async fn read(app: &App, id: &TaskId, query: &TaskQuery, links: Links) -> Result<PageOfEvents, Failure> {
+async fn read(log: &TaskLog, query: &TaskQuery, mut timeline: Timeline) -> Result<PageOfEvents, Failure> {
     let page_size = Seq::from(PAGE_SIZE);
-    let newest = app.bridge.last_events(id, 1).await?.last().map_or(0, |event| event.seq);
+    let newest = log.last(1).await?.last().map_or(0, |event| event.seq);
     let end = query.before.map_or(newest, |before| before.saturating_sub(1).clamp(0, newest));
     // A script that is far behind gets the newest page. The events between are on earlier pages.
     let after = query.after.unwrap_or(0).clamp(0, end).max(end - page_size);
     let from = (after - CONTEXT).max(0);
     let limit = u32::try_from(end - from).unwrap_or(PAGE_SIZE);
-    let events = app.bridge.events(id, from, limit).await?;
-    let mut timeline = Timeline::new(&app.bridge.turns(id).await?, links);
+    let events = log.after(from, limit).await?;
     for event in &events {
         timeline.read(event);
     }
-    let first_stored = app.bridge.events(id, 0, 1).await?.first().map_or(1, |event| event.seq);
+    let first_stored = log.after(0, 1).await?.first().map_or(1, |event| event.seq);
     Ok(PageOfEvents {
         entries: timeline.since(after),
         earlier_than: (after >= first_stored).then_some(after.saturating_add(1)),
@@ -183,10 +185,11 @@ async fn read(app: &App, id: &TaskId, query: &TaskQuery, links: Links) -> Result
 /// The whole text of one event.
 pub async fn whole_text(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     Path((id, seq)): Path<(String, Seq)>,
 ) -> Result<Response, ErrorPage> {
-    let task = app.bridge.find(&id).await?;
-    let event = app.bridge.events(&task.id, seq.saturating_sub(1), 1).await?.pop();
+    let log = app.desk.log(&caller, &id).await?;
+    let event = log.after(seq.saturating_sub(1), 1).await?.pop();
     let event = event.filter(|event| event.seq == seq);
     let event = event.ok_or_else(|| Failure::new(Code::UnknownRoute, "this event is not stored any more"))?;
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], text_of(&event)).into_response())

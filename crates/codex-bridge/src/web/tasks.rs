@@ -164,7 +164,7 @@ async fn tasks_page(
     let now = amount::now_ms();
     let mut rows = Vec::new();
     for view in found {
-        let running_since = running_since(app, &view.task).await?;
+        let running_since = running_since(app, caller, &view.task).await?;
         rows.push(row(&view, running_since, now));
     }
     let filters = [None].into_iter().chain(ShownStatus::ALL.map(Some)).map(tab).collect();
@@ -208,12 +208,12 @@ fn row(view: &TaskView, running_since: Option<i64>, now: i64) -> Row {
 }
 
 /// When the running turn of a task was requested. `None` if the task has finished.
-pub async fn running_since(app: &App, task: &Task) -> Result<Option<i64>, Failure> {
+pub async fn running_since(app: &App, caller: &Caller, task: &Task) -> Result<Option<i64>, Failure> {
     if task.status.is_finished() {
         return Ok(None);
     }
     let is_later = task.used.turns > 1 || (task.used.turns == 1 && task.status == Status::Queued);
-    let last = if is_later { app.bridge.turns(&task.id).await?.pop() } else { None };
+    let last = if is_later { app.desk.turns(caller, task.id.as_str()).await?.pop() } else { None };
     Ok(Some(last.map_or(task.created_at, |turn| turn.created_at)))
 }
 
