@@ -18,6 +18,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 /// Nothing here takes longer.
@@ -68,6 +69,8 @@ pub struct Answer {
     pub body: Value,
     /// How long the platform takes to say it.
     pub after: Duration,
+    /// Said only once this was notified.
+    pub until: Option<Arc<Notify>>,
 }
 
 impl Answer {
@@ -78,13 +81,20 @@ impl Answer {
 
     /// With JSON.
     pub fn json(status: u16, body: Value) -> Self {
-        Self { status, headers: Vec::new(), body, after: Duration::ZERO }
+        Self { status, headers: Vec::new(), body, after: Duration::ZERO, until: None }
     }
 
     /// Said only after so long.
     #[must_use]
     pub fn late(mut self, after: Duration) -> Self {
         self.after = after;
+        self
+    }
+
+    /// Said only once this was notified.
+    #[must_use]
+    pub fn held(mut self, until: Arc<Notify>) -> Self {
+        self.until = Some(until);
         self
     }
 
@@ -222,6 +232,9 @@ async fn receive(
         None => {
             let answer = take(received);
             tokio::time::sleep(answer.after).await;
+            if let Some(until) = &answer.until {
+                until.notified().await;
+            }
             answer.into_response()
         }
         Some(Day::IsSlow(time)) => {

@@ -243,6 +243,8 @@ pub struct ChannelRecord {
     pub name: ChannelName,
     /// How far the source was read, in the source's own format.
     pub cursor: Option<String>,
+    /// What the channel has to know after a restart beside the cursor, in its own format. Redacted.
+    pub memory: Option<String>,
     /// Whether somebody has paused the channel.
     pub is_paused: bool,
     /// When it last changed.
@@ -252,7 +254,7 @@ pub struct ChannelRecord {
 impl ChannelRecord {
     /// A channel that was never read.
     pub fn new(name: &ChannelName, now: TimeMs) -> Self {
-        Self { name: name.clone(), cursor: None, is_paused: false, updated_at: now }
+        Self { name: name.clone(), cursor: None, memory: None, is_paused: false, updated_at: now }
     }
 }
 

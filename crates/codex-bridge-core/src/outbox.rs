@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::task::{TaskId, TimeMs};
 
 pub use notice::{Asked, Content, Notice, Occasion};
-pub use sender::{Attempt, Outcome, Repeats, Sender};
+pub use sender::{Attempt, Outcome, Parts, Repeats, Sender};
 pub use target::Subscription;
 
 /// Requests that open within this time are sent in one notice.
@@ -45,6 +45,8 @@ pub struct Delivery {
     pub broken_off: u32,
     /// Whether an earlier attempt may have reached the target.
     pub in_doubt: bool,
+    /// How many messages of a notice that takes several have arrived. They are not sent again.
+    pub parts_sent: u32,
     /// Whether the target reported to be gone for good.
     pub target_gone: bool,
     /// While pending: when to try next. While attempting: until when the attempt holds the delivery.
@@ -115,6 +117,7 @@ impl Delivery {
             attempts: 0,
             broken_off: 0,
             in_doubt: false,
+            parts_sent: 0,
             target_gone: false,
             last_error: None,
             message_id: None,

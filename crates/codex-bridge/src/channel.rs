@@ -40,8 +40,11 @@ mod webhook;
 use std::fmt::Debug;
 use std::time::Duration;
 
+use codex_bridge_core::Chats;
 use codex_bridge_core::chats::{Choice, Verdict};
-use codex_bridge_core::inbox::{Arrival, ConversationKey, Message, MessageId, Receipt, WhenFull};
+use codex_bridge_core::inbox::{
+    Arrival, ChannelName, ConversationKey, Message, MessageId, Receipt, WhenFull,
+};
 use codex_bridge_core::outbox::sender::Seen;
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::{Button, RequestName, RequestRecord};
@@ -118,8 +121,8 @@ pub trait Receiving: Channel {
     /// The workspace or bot that only one daemon may serve, in words without secrets.
     fn identity(&self) -> String;
 
-    /// Connects to the platform and checks the credentials. Returns a sentence for people. `cursor` is the stored one.
-    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, ChannelError>>;
+    /// Connects to the platform and checks the credentials. Returns a sentence for people.
+    fn start(&self, stored: Stored) -> BoxFuture<'_, Result<String, ChannelError>>;
 
     /// Checks that the channel could be served, without changing anything on the platform. Returns a sentence for people.
     fn probe(&self) -> BoxFuture<'_, Result<String, ChannelError>>;
@@ -156,6 +159,36 @@ pub trait Receiving: Channel {
     /// The hook that takes POST requests, if the channel is one.
     fn hook(&self) -> Option<&hook::Hook> {
         None
+    }
+}
+
+/// What is stored of a channel.
+#[derive(Clone, Default)]
+pub struct Stored {
+    /// How far the source was read.
+    pub cursor: Option<String>,
+    /// What the channel stored by `keeper`.
+    pub memory: Option<String>,
+    /// Stores what the channel has to know after a restart.
+    pub keeper: Keeper,
+}
+
+/// Stores what a channel has to know after a restart, beside its cursor: the messages that it will edit.
+#[derive(Clone, Default)]
+pub struct Keeper(Option<(Chats, ChannelName)>);
+
+impl Keeper {
+    /// The keeper of a channel.
+    pub fn new(chats: Chats, channel: ChannelName) -> Self {
+        Self(Some((chats, channel)))
+    }
+
+    /// Stores the memory; durable when this returns. Keeps nothing for a channel that is not served.
+    pub async fn keep(&self, memory: String) -> Result<(), codex_bridge_core::bridge::Error> {
+        match &self.0 {
+            Some((chats, channel)) => chats.save_memory(channel, memory).await,
+            None => Ok(()),
+        }
     }
 }
 

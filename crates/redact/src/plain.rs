@@ -54,6 +54,50 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Returns `text` for people who read it and decide nothing: as it was written, except for what no reader sees (terminal
+/// sequences and control characters) and for the controls that show text in another order than it has. What scripts and
+/// emoji need stays: joiners, selectors, direction marks.
+///
+/// ```
+/// use redact::plain::readable;
+///
+/// assert_eq!(readable("\u{1b}[31mred\u{1b}[0m \u{202e}x"), "red x");
+/// assert_eq!(readable("می\u{200c}خواهم 👩\u{200d}👧"), "می\u{200c}خواهم 👩\u{200d}👧");
+/// ```
+pub fn readable(text: &str) -> Cow<'_, str> {
+    let is_left_out = |char| is_control(char) || reorders(char);
+    if !text.chars().any(is_left_out) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(char) = rest.chars().next() {
+        let length = match char {
+            ESCAPE | '\u{9b}' => sequence_length(rest, Depth::Display),
+            '\r' if !rest.starts_with("\r\n") => {
+                shown.push('\n');
+                1
+            }
+            _ => {
+                shown.extend(Some(char).filter(|char| !is_left_out(*char)));
+                char.len_utf8()
+            }
+        };
+        rest = &rest[length..];
+    }
+    Cow::Owned(shown)
+}
+
+/// Control characters except line feed and tabulator.
+fn is_control(char: char) -> bool {
+    char.is_control() && !matches!(char, '\n' | '\t')
+}
+
+/// Controls that show the text behind them in another order: embeddings, overrides and isolates.
+fn reorders(char: char) -> bool {
+    matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Returns `text` with every line end except `\n` and `\r\n` named in place: `⟨U+2028⟩`. For texts whose lines begin with a
 /// sign, such as a diff: [`plain`] would make a new line without a sign, which could pass for something else.
 ///

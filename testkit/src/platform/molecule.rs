@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::{Answer, Platform, Received};
 
@@ -35,6 +36,8 @@ pub enum Bad {
     Drops,
     /// Does it, and takes so long to answer.
     AnswersLate(Duration),
+    /// Does it, and answers once this was notified.
+    AnswersWhen(Arc<Notify>),
     /// Does it, and gives lists in another order.
     Reorders,
 }
@@ -380,6 +383,7 @@ fn answer(state: &Mutex<State>, received: &Received) -> Answer {
             std::panic::resume_unwind(Box::new(()))
         }
         Some(Bad::AnswersLate(after)) => state.do_it(&route, received).late(after),
+        Some(Bad::AnswersWhen(until)) => state.do_it(&route, received).held(until),
         Some(Bad::Reorders) => {
             let mut answer = state.do_it(&route, received);
             if let Some(list) = answer.body.as_array_mut() {

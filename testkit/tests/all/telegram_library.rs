@@ -107,3 +107,25 @@ async fn every_refusal_of_the_stand_in_is_one_that_the_library_knows() {
     assert!(told[2][1].as_str().unwrap().contains(&MOVED.to_string()), "{told:#}");
     assert!(told[5][1].as_str().unwrap().to_lowercase().contains("not modified"), "{told:#}");
 }
+
+#[tokio::test]
+async fn formatting_and_files_of_the_library_are_taken_and_wrong_ones_refused() {
+    let server = Server::open(TOKEN).await;
+    let told = run(
+        &server,
+        TOKEN,
+        "from telegram import MessageEntity\n\
+         bold = await bot.send_message(42, '𝄞 bold', entities=[MessageEntity('bold', offset=3, length=4)])\n\
+         file = await bot.send_document(42, document=b'# A report\\r\\n--x\\n', filename='answer.md', caption='all of it')\n\
+         try:\n\
+         \x20   await bot.send_message(42, 'short', entities=[MessageEntity('bold', offset=3, length=40)])\n\
+         except error.BadRequest as refused:\n\
+         \x20   print(json.dumps([bold.parse_entities()[bold.entities[0]], file.document.file_name, str(refused)]))",
+    )
+    .await;
+    assert_eq!((&told[0], &told[1]), (&"bold".into(), &"answer.md".into()), "{told}");
+    let said = server.said();
+    assert_eq!(said[0].styled("bold"), ["bold"]);
+    let file = Some(("answer.md".to_owned(), "# A report\r\n--x\n".to_owned()));
+    assert_eq!((&said[1].file, said[1].text.as_str(), said.len()), (&file, "all of it", 2));
+}

@@ -3,9 +3,12 @@
 //! A delivery that is `attempting` belongs to its attempt. All other changes to deliveries hold [`Outbox::claiming`].
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
 
@@ -13,9 +16,10 @@ use super::{Bridge, Error, Inner};
 use crate::failpoint;
 use crate::outbox::notice::{MOST_REQUESTS, TurnFacts};
 use crate::outbox::schedule::{self, Next, Tried};
-use crate::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
+use crate::outbox::sender::{LOOK_BACK_MS, PartLog, Refusal, Seen};
 use crate::outbox::{
-    Attempt, Content, Delivery, DeliveryId, DeliveryState, Notice, Occasion, Outcome, Repeats, Subscription,
+    Attempt, Content, Delivery, DeliveryId, DeliveryState, Notice, Occasion, Outcome, Parts, Repeats,
+    Subscription,
 };
 use crate::request::RequestRecord;
 use crate::store::{self, DeliveryFilter, RequestFilter, Write};
@@ -124,6 +128,29 @@ impl Drop for Busy {
     }
 }
 
+/// Stores how many messages of a delivery have arrived, while its attempt runs.
+struct StoredParts {
+    inner: Arc<Inner>,
+    delivery: Delivery,
+    sent: AtomicU32,
+}
+
+impl StoredParts {
+    fn of(inner: &Arc<Inner>, delivery: &Delivery) -> Self {
+        let sent = AtomicU32::new(delivery.parts_sent);
+        Self { inner: Arc::clone(inner), delivery: delivery.clone(), sent }
+    }
+}
+
+impl PartLog for StoredParts {
+    fn sent(&self, parts: u32) -> BoxFuture<'_, Result<(), String>> {
+        self.sent.store(parts, Ordering::SeqCst);
+        let delivery = Delivery { parts_sent: parts, updated_at: self.inner.now(), ..self.delivery.clone() };
+        let saved = self.inner.commit(vec![Write::SaveDelivery(Box::new(delivery))]);
+        async move { saved.await.map(drop).map_err(|error| error.to_string()) }.boxed()
+    }
+}
+
 /// Runs until the bridge is dropped.
 pub(super) async fn run(bridge: Weak<Inner>) {
     let Some(wake) = bridge.upgrade().map(|inner| Arc::clone(&inner.outbox.wake)) else { return };
@@ -220,7 +247,7 @@ impl Inner {
     }
 
     /// Makes one attempt and stores its result. If the store fails, the delivery is later retried as in doubt.
-    async fn attempt(&self, mut delivery: Delivery) {
+    async fn attempt(self: &Arc<Self>, mut delivery: Delivery) {
         match self.is_still_wanted(&mut delivery).await {
             Ok(true) => {}
             Ok(false) => {
@@ -233,8 +260,10 @@ impl Inner {
             }
         }
         failpoint::hit("delivery.before_send");
-        let outcome = in_time(self.send(&delivery)).await;
+        let parts = Arc::new(StoredParts::of(self, &delivery));
+        let outcome = in_time(self.send(&delivery, Arc::clone(&parts))).await;
         failpoint::hit("delivery.sent");
+        delivery.parts_sent = parts.sent.load(Ordering::SeqCst);
         self.settle(&mut delivery, outcome);
         self.save_delivery(delivery).await;
     }
@@ -288,10 +317,11 @@ impl Inner {
         Ok(!open.is_empty())
     }
 
-    async fn send(&self, delivery: &Delivery) -> Outcome {
+    async fn send(&self, delivery: &Delivery, parts: Arc<StoredParts>) -> Outcome {
         let sender = &self.config.sender;
         let mut attempt = Attempt::first(delivery.id.clone(), &delivery.target, delivery.notice.clone());
         attempt.number = delivery.tried().saturating_add(1);
+        attempt.parts = Parts::new(delivery.parts_sent, parts);
         if delivery.in_doubt {
             match sender.repeats(&attempt) {
                 Repeats::Idempotent { within } => {

@@ -5,6 +5,7 @@ use super::{Author, Bridge, Continued, Error, NewTask, QueuedBy, TaskView};
 use crate::failpoint;
 use crate::inbox::machine::ChatTurn;
 use crate::inbox::reply;
+use crate::outbox::notice::TextFormat;
 use crate::outbox::{DeliveryId, Subscription};
 use crate::store::{TaskFilter, Write};
 use crate::task::{Limits, Settings, Task, Waived};
@@ -149,7 +150,8 @@ impl Bridge {
         };
         if is_forgotten {
             let id = DeliveryId(format!("{}-forgotten", message.own_reply_id()));
-            let delivery = reply::delivery(&message, id, Some(&task), reply::FORGOTTEN, now);
+            let delivery =
+                reply::delivery(&message, id, Some(&task), (reply::FORGOTTEN, TextFormat::Plain), now);
             batch.push(Write::AddDelivery(Box::new(delivery)));
         }
         batch.push(self.inner.audit(&author, "message", Some(&task.id), message.id.as_str()));

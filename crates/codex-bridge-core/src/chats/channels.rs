@@ -46,6 +46,19 @@ impl Chats {
             .unwrap_or_else(|| ChannelRecord::new(name, self.inner().now())))
     }
 
+    /// Stores what a channel has to know after a restart. Durable when this returns.
+    pub async fn save_memory(&self, name: &ChannelName, memory: String) -> Result<(), Error> {
+        let name = name.clone();
+        self.to_completion(|chats| async move {
+            // Taking messages in changes the record too.
+            let _taking = chats.inbox.taking.lock().await;
+            let record = chats.channel(&name).await?;
+            let record = ChannelRecord { memory: Some(memory), updated_at: chats.inner().now(), ..record };
+            Ok(chats.inner().commit(vec![Write::SaveChannel(Box::new(record))]).await?)
+        })
+        .await
+    }
+
     /// Pauses or resumes a channel.
     pub async fn pause_channel(
         &self,

@@ -126,10 +126,10 @@ impl Chats {
 
     /// Writes a reply, in one transaction with the messages that it answers.
     async fn reply(&self, reply: Reply, now: TimeMs) -> Result<(), Error> {
-        let Reply { message, task, text, added, conversation } = reply;
+        let Reply { message, task, text, format, added, conversation } = reply;
         let id = message.reply_id.clone().unwrap_or_else(|| message.own_reply_id());
         let text = self.inner().config.redactor.redact(&text);
-        let delivery = reply::delivery(&message, id, task.as_ref(), &text, now);
+        let delivery = reply::delivery(&message, id, task.as_ref(), (&text, format), now);
         let mut batch = vec![Write::AddDelivery(Box::new(delivery))];
         batch.extend([message].into_iter().chain(added).map(|one| Write::SaveMessage(Box::new(one))));
         batch.extend(conversation.map(|one| Write::SaveConversation(Box::new(one))));

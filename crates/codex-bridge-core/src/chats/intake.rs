@@ -16,6 +16,7 @@ use crate::inbox::{
     Arrival, ChannelName, ChannelRecord, ConversationKey, Message, MessageId, MessageState, Party, Receipt,
     Received, Rules, WhenFull, machine, reply, rounds,
 };
+use crate::outbox::notice::TextFormat;
 use crate::store::{MessageFilter, Write};
 use crate::task::TimeMs;
 
@@ -208,7 +209,7 @@ impl Batch<'_> {
                 if let Some(said) = said {
                     message = machine::answered(&message, self.now);
                     let id = message.own_reply_id();
-                    let delivery = reply::delivery(&message, id, None, &said, self.now);
+                    let delivery = reply::delivery(&message, id, None, (&said, TextFormat::Plain), self.now);
                     self.others.push(Write::AddDelivery(Box::new(delivery)));
                 }
             }

@@ -17,6 +17,7 @@ use super::{
     Command, Conversation, Message, MessageKind, MessageState as Stored, Party, Rules, WhileRunning, reply,
 };
 use crate::outbox::DeliveryId;
+use crate::outbox::notice::TextFormat;
 use crate::refusal::not_steered;
 use crate::request::{RequestRecord, RequestState};
 use crate::task::{EscalationRule, Settings, Status, Task, TaskId, TimeMs};
@@ -272,12 +273,12 @@ fn running(message: &Message, facts: &Facts, now: TimeMs) -> Vec<Effect> {
         effects.push(tell(message, task, "waits", text));
     } else if task.status.is_finished() {
         let declined = own().filter(|request| request.decided_by.as_deref() == Some(NO_APPROVER));
-        let text = reply::of_finished(task, declined);
+        let (text, format) = reply::of_finished(task, declined);
         let message = answered(message, now);
         let added =
             facts.of_task.iter().filter(|one| one.kind == MessageKind::Steer && !one.is_to_be_added());
         let added = added.map(|one| with_reply(one, message.reply_id.clone(), now)).collect();
-        let reply = Reply { message, task: Some(task.clone()), text, added, conversation: None };
+        let reply = Reply { message, task: Some(task.clone()), text, format, added, conversation: None };
         effects.push(Effect::Reply(Box::new(reply)));
     } else {
         effects.extend(next_to_add(message, facts, now));
@@ -363,9 +364,13 @@ fn tell(message: &Message, task: &Task, what: &str, text: String) -> Effect {
 }
 
 fn answer(message: &Message, task: Option<&Task>, text: &str, now: TimeMs) -> Effect {
+    answer_in(TextFormat::Plain, message, task, text, now)
+}
+
+fn answer_in(format: TextFormat, message: &Message, task: Option<&Task>, text: &str, now: TimeMs) -> Effect {
     let (task, text) = (task.cloned(), text.to_owned());
     let message = answered(message, now);
-    Effect::Reply(Box::new(Reply { message, task, text, added: Vec::new(), conversation: None }))
+    Effect::Reply(Box::new(Reply { message, task, text, format, added: Vec::new(), conversation: None }))
 }
 
 /// A message that gets its reply now. A message that was given up keeps its text for a retry.

@@ -1,7 +1,7 @@
 //! The texts of replies. Pure; everything in them is already redacted.
 
 use super::{Message, Party, hops};
-use crate::outbox::notice::{Content, Reply};
+use crate::outbox::notice::{Content, Reply, TextFormat};
 use crate::outbox::{Delivery, DeliveryId, Notice};
 use crate::request::RequestRecord;
 use crate::task::{Parked, Status, Task, TimeMs};
@@ -18,26 +18,31 @@ pub(crate) fn delivery(
     message: &Message,
     id: DeliveryId,
     task: Option<&Task>,
-    text: &str,
+    (text, format): (&str, TextFormat),
     now: TimeMs,
 ) -> Delivery {
     let is_for_agent = message.party == Party::Agent;
     let content = Content::Reply(Reply {
         closing: is_for_agent.then(|| hops::mark(&message.external_id, message.hops)),
         in_reply_to: Some(message.external_id.clone()),
+        format,
         ..Reply::new(task, text)
     });
     Delivery::new(id, &message.reply_to, Notice { at: now, content }, now)
 }
 
 /// How a turn ended, for its author.
-pub fn of_finished<'a>(task: &Task, declined: impl IntoIterator<Item = &'a RequestRecord>) -> String {
+pub fn of_finished<'a>(
+    task: &Task,
+    declined: impl IntoIterator<Item = &'a RequestRecord>,
+) -> (String, TextFormat) {
+    let format = if task.status == Status::Completed { TextFormat::Markdown } else { TextFormat::Plain };
     let mut parts = vec![ending(task)];
     parts.extend(declined.into_iter().map(|request| {
         let what = &request.ask.title;
         format!("Declined, since nobody here may decide: {what}{}", shown(request))
     }));
-    parts.join("\n\n")
+    (parts.join("\n\n"), format)
 }
 
 fn ending(task: &Task) -> String {
@@ -127,8 +132,8 @@ mod tests {
 
     #[test]
     fn an_answer_is_told_as_it_is_and_an_empty_one_is_said_to_be_empty() {
-        assert_eq!(of_finished(&task(Status::Completed, Some("done")), &[]), "done");
-        let empty = of_finished(&task(Status::Completed, None), &[]);
+        assert_eq!(of_finished(&task(Status::Completed, Some("done")), &[]).0, "done");
+        let empty = of_finished(&task(Status::Completed, None), &[]).0;
         assert!(empty.contains("empty"), "{empty}");
     }
 
@@ -136,7 +141,7 @@ mod tests {
     fn a_failure_says_its_kind_its_message_and_the_end_of_it() {
         let long = format!("it broke{}at the very end", " and more".repeat(1000));
         let error = Some(TaskError { kind: "usage_limit".into(), message: long });
-        let text = of_finished(&Task { error, ..task(Status::Failed, None) }, &[]);
+        let text = of_finished(&Task { error, ..task(Status::Failed, None) }, &[]).0;
         assert!(text.starts_with("This did not work (usage limit): it broke"), "{text}");
         assert!(text.contains("at the very end") && text.len() < TAIL_BYTES, "{}", text.len());
     }
@@ -163,7 +168,7 @@ mod tests {
         let detail = |label: &'static str, text: &str| Detail { label: label.into(), text: text.to_owned() };
         request.ask.ask.details = vec![detail("Careful", "it may write anywhere"), detail("Command", "rm x")];
         request.ask.ask.cautions = 1;
-        let text = of_finished(&task(Status::Completed, Some("I could not.")), &[request]);
+        let text = of_finished(&task(Status::Completed, Some("I could not.")), &[request]).0;
         assert!(text.contains("nobody here may decide: Let Codex run a command?\n  rm x"), "{text}");
     }
 }

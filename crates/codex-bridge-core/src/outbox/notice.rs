@@ -191,10 +191,25 @@ pub struct Reply {
     pub task: Option<AboutTask>,
     /// The answer.
     pub text: Excerpt,
+    /// What the text is written in.
+    pub format: TextFormat,
     /// The end of the text. It is kept even if the text before it is cut.
     pub closing: Option<String>,
     /// The platform's id of the message that this answers.
     pub in_reply_to: Option<String>,
+}
+
+/// What a text is written in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TextFormat {
+    /// Plain words.
+    #[default]
+    Plain,
+    /// Markdown, as a model writes it.
+    Markdown,
+    /// A unified diff.
+    Diff,
 }
 
 /// A text that may have been cut.
@@ -267,7 +282,13 @@ impl Reply {
     /// A reply with only a text.
     pub(crate) fn new(task: Option<&Task>, text: &str) -> Self {
         let text = Excerpt::of(text, REPLY_CHARS);
-        Self { task: task.map(AboutTask::of), text, closing: None, in_reply_to: None }
+        Self {
+            task: task.map(AboutTask::of),
+            text,
+            format: TextFormat::Plain,
+            closing: None,
+            in_reply_to: None,
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The interface through which the program sends one notice to one target.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -70,12 +72,77 @@ pub struct Attempt {
     pub twins: usize,
     /// Whether the notice must be marked as a possible duplicate.
     pub may_be_duplicate: bool,
+    /// How many of its messages have arrived, if the notice takes several.
+    pub parts: Parts,
+}
+
+/// How many messages of a notice have arrived. They are not sent again. Of the others, only the first may have arrived.
+#[derive(Clone)]
+pub struct Parts {
+    sent: u32,
+    log: Arc<dyn PartLog>,
+}
+
+/// Stores how many messages of a notice have arrived.
+pub trait PartLog: Send + Sync {
+    /// Returns once this is durable.
+    fn sent(&self, parts: u32) -> BoxFuture<'_, Result<(), String>>;
+}
+
+impl Parts {
+    /// This many messages have arrived; the log is told of more.
+    pub fn new(sent: u32, log: Arc<dyn PartLog>) -> Self {
+        Self { sent, log }
+    }
+
+    /// How many messages arrived in earlier attempts.
+    pub fn sent(&self) -> usize {
+        self.sent as usize
+    }
+
+    /// Notes that this many messages have arrived. Returns once that is durable.
+    pub async fn note(&self, sent: usize) -> Result<(), String> {
+        self.log.sent(u32::try_from(sent).unwrap_or(u32::MAX)).await
+    }
+}
+
+/// A notice of which nothing has arrived, and which is not tried again.
+impl Default for Parts {
+    fn default() -> Self {
+        Self::new(0, Arc::new(()))
+    }
+}
+
+impl PartLog for () {
+    fn sent(&self, _parts: u32) -> BoxFuture<'_, Result<(), String>> {
+        std::future::ready(Ok(())).boxed()
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("sent", &self.sent).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Parts {
+    fn eq(&self, other: &Self) -> bool {
+        self.sent == other.sent
+    }
 }
 
 impl Attempt {
     /// The first attempt.
     pub fn first(key: DeliveryId, target: &str, notice: Notice) -> Self {
-        Self { key, target: target.to_owned(), notice, number: 1, twins: 0, may_be_duplicate: false }
+        Self {
+            key,
+            target: target.to_owned(),
+            notice,
+            number: 1,
+            twins: 0,
+            may_be_duplicate: false,
+            parts: Parts::default(),
+        }
     }
 }
 

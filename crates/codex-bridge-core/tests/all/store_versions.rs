@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use codex_bridge_core::event::{Diff, Line, NewEvent};
 use codex_bridge_core::outbox::Delivery;
-use codex_bridge_core::outbox::notice::{Content, Excerpt, Notice, Reply};
+use codex_bridge_core::outbox::notice::{Content, Excerpt, Notice, Reply, TextFormat};
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::conformance::samples::{
     add, append, delivery, full_task, new_task, request, task_id, turn,
@@ -151,7 +151,8 @@ async fn a_notice_of_an_older_version_is_read_as_what_it_tells() {
     rig.stranger().execute("UPDATE outbox SET notice = ?", [old.to_string()]).unwrap();
     let notice = rig.open().deliveries(&DeliveryFilter::default()).await.unwrap().remove(0).notice;
     let text = Excerpt { text: "Nothing is asked here.".into(), cut_chars: 0 };
-    let reply = Reply { task: None, text, closing: None, in_reply_to: Some("m-1".into()) };
+    let reply =
+        Reply { task: None, text, format: TextFormat::Plain, closing: None, in_reply_to: Some("m-1".into()) };
     assert_eq!(notice, Notice { at: 7, content: Content::Reply(reply) });
 }
 

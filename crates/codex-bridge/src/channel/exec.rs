@@ -17,7 +17,7 @@ use tokio::process::{Child, ChildStderr, Command};
 
 use super::http::MAX_TIMEOUT_S;
 use super::settings::{OpenedChannel, Opening};
-use super::text::{self, Limit};
+use super::text::{self, Limit, Mentions};
 use super::webhook::{notice_json, task_id};
 use super::{Channel, Platform};
 
@@ -59,7 +59,7 @@ impl Platform for Settings {
 impl Settings {
     async fn run(&self, attempt: &Attempt) -> Outcome {
         let limit = Limit::Chars(self.limit.unwrap_or(TEXT_CHARS));
-        let message = text::text(&attempt.notice, attempt.may_be_duplicate, limit);
+        let message = text::text(&attempt.notice, attempt.may_be_duplicate, limit, Mentions::Relayed);
         let mut child = match self.command(attempt).spawn() {
             Ok(child) => child,
             Err(error) => {

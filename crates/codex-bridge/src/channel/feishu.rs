@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use super::http::{Call, Reply};
 use super::secret::{Env, Secret, reveal_all, reveal_optional};
 use super::settings::{OpenedChannel, Opening};
-use super::text::{self, Limit};
+use super::text::{self, Limit, Mentions};
 use super::{Channel, Platform};
 
 /// Feishu's own server.
@@ -124,7 +124,7 @@ impl Feishu {
 
     async fn try_send(&self, place: &str, attempt: &Attempt) -> Result<Outcome, Outcome> {
         let place = self.place(place).map_err(|why| Outcome::failed(Refusal::Never, why))?;
-        let text = text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT);
+        let text = text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT, Mentions::Feishu);
         let content = json!({ "text": text }).to_string();
         let mut body = json!({ "msg_type": "text", "content": content, "uuid": attempt.key });
         let url = if let Some(message) = &place.thread {

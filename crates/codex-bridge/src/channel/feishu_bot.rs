@@ -16,7 +16,7 @@ use sha2::Sha256;
 use super::http::{Call, Reply};
 use super::secret::{Env, Secret, reveal_all, reveal_optional, secrets_in_url};
 use super::settings::{OpenedChannel, Opening};
-use super::text::{self, Limit};
+use super::text::{self, Limit, Mentions};
 use super::{Channel, Platform};
 
 /// A request may have 20 KB, in which the text is JSON.
@@ -54,7 +54,7 @@ struct FeishuBot {
 
 impl FeishuBot {
     async fn post(&self, attempt: &Attempt) -> Outcome {
-        let text = text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT);
+        let text = text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT, Mentions::Feishu);
         let mut body = json!({ "msg_type": "text", "content": { "text": text } });
         if let Some(secret) = &self.secret {
             let at = jiff::Timestamp::now().as_second().to_string();

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::secret::{Env, Secret, reveal_all, reveal_optional};
 use super::settings::{OpenedChannel, Opening};
 use super::webhook::{decode_key, is_genuine};
-use super::{Batch, Channel, ChannelError, Platform, Receiving};
+use super::{Batch, Channel, ChannelError, Platform, Receiving, Stored};
 use crate::failure::{Code, Failure, parser_message};
 
 /// The senders of a hook: `hook`, or `agent` for messages that say so. Messages of agents have limits of their own.
@@ -175,7 +175,7 @@ impl Receiving for Hook {
         format!("hook {} with the key {mark:08x}…", self.name)
     }
 
-    fn start(&self, _cursor: Option<String>) -> BoxFuture<'_, Result<String, ChannelError>> {
+    fn start(&self, _stored: Stored) -> BoxFuture<'_, Result<String, ChannelError>> {
         self.probe()
     }
 

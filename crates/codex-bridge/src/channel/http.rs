@@ -10,6 +10,7 @@ use codex_bridge_core::outbox::Outcome;
 use codex_bridge_core::outbox::sender::Refusal;
 use jiff::{Timestamp, fmt::rfc2822};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use ureq::http::Request;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Timeout};
@@ -78,10 +79,50 @@ pub struct Call {
     pub url: String,
     /// The headers, without the content type.
     pub headers: Vec<(&'static str, String)>,
-    /// The JSON of a POST; a call without it is a GET.
-    pub body: Option<String>,
+    /// The body of a POST; a call without it is a GET.
+    pub body: Option<Payload>,
     /// The timeout of the whole call.
     pub timeout: Duration,
+}
+
+/// The body of a POST.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload {
+    content_type: String,
+    content: String,
+}
+
+impl Payload {
+    /// JSON.
+    pub fn json(text: impl Into<String>) -> Self {
+        Self { content_type: "application/json".to_owned(), content: text.into() }
+    }
+
+    /// The bytes that are sent.
+    pub fn content(&self) -> &str {
+        &self.content
+    }
+
+    /// A form with a text file, named `file_field`.
+    fn form(fields: &[(&str, String)], file_field: &str, file_name: &str, text: &str) -> Self {
+        let mut content = String::new();
+        // A boundary must not stand in what it separates, and no text has its own digest in it.
+        let digest =
+            Sha256::digest(fields.iter().map(|(_, value)| value.as_str()).chain([text]).collect::<String>());
+        let boundary = format!(
+            "codex-bridge-{:032x}",
+            u128::from_be_bytes(digest.as_slice().first_chunk().copied().unwrap_or_default())
+        );
+        for (name, value) in fields {
+            let header = format!("Content-Disposition: form-data; name=\"{name}\"");
+            content.extend(["--", &boundary, "\r\n", &header, "\r\n\r\n", value, "\r\n"]);
+        }
+        let header = format!(
+            "Content-Disposition: form-data; name=\"{file_field}\"; filename=\"{file_name}\"\r\nContent-Type: text/plain; charset=utf-8"
+        );
+        content.extend(["--", &boundary, "\r\n", &header, "\r\n\r\n", text, "\r\n--", &boundary, "--\r\n"]);
+        Self { content_type: format!("multipart/form-data; boundary={boundary}"), content }
+    }
 }
 
 /// A reply.
@@ -103,7 +144,17 @@ impl Call {
 
     /// A POST of JSON.
     pub fn post(url: impl Into<String>, body: &Value) -> Self {
-        Self { body: Some(body.to_string()), ..Self::get(url) }
+        Self { body: Some(Payload::json(body.to_string())), ..Self::get(url) }
+    }
+
+    /// A POST of a form with a text file.
+    pub fn post_file(
+        url: impl Into<String>,
+        fields: &[(&str, String)],
+        (file_field, file_name): (&str, &str),
+        text: &str,
+    ) -> Self {
+        Self { body: Some(Payload::form(fields, file_field, file_name, text)), ..Self::get(url) }
     }
 
     /// Makes the call.
@@ -119,7 +170,7 @@ impl Call {
         }
         let (timeout, wrong) = (Some(self.timeout), |_| Error::Address);
         let (called, limit) = if let Some(body) = self.body {
-            let post = request.method("POST").header("content-type", "application/json").body(body);
+            let post = request.method("POST").header("content-type", body.content_type).body(body.content);
             let post = AGENT.configure_request(post.map_err(wrong)?).timeout_global(timeout).build();
             (AGENT.run(post), ANSWER_BYTES)
         } else {

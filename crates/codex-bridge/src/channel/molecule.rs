@@ -27,8 +27,8 @@ use tokio::sync::watch;
 
 use super::secret::{Env, Secret, reveal_all};
 use super::settings::{OpenedChannel, Opening};
-use super::text::{self, Limit};
-use super::{Activity, Batch, Buttons, Channel, ChannelError, Platform, Receiving, Reports, Tap};
+use super::text::{self, Limit, Mentions};
+use super::{Activity, Batch, Buttons, Channel, ChannelError, Platform, Receiving, Reports, Stored, Tap};
 
 use api::Api;
 use requests::{CanvasRequests, RequestSupport};
@@ -241,7 +241,7 @@ impl Molecule {
 
     async fn send_to_agent(&self, peer: &str, attempt: &Attempt) -> Outcome {
         let body = json!({
-            "target_id": peer, "task": text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT), "idempotency_key": attempt.key,
+            "target_id": peer, "task": text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT, Mentions::None), "idempotency_key": attempt.key,
         });
         match self.api.post(&self.api.of_workspace("delegate"), &body).await {
             Ok(reply) if reply.is_success() => {
@@ -340,8 +340,8 @@ impl Receiving for Molecule {
         format!("Molecule workspace {} at {}", self.api.workspace(), self.api.base())
     }
 
-    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, ChannelError>> {
-        self.requests.add(Cursor::of(cursor.as_deref()).asked);
+    fn start(&self, stored: Stored) -> BoxFuture<'_, Result<String, ChannelError>> {
+        self.requests.add(Cursor::of(stored.cursor.as_deref()).asked);
         self.was_empty.store(false, Ordering::Relaxed);
         self.register().boxed()
     }

@@ -32,7 +32,9 @@ use tokio::sync::Notify;
 
 use super::secret::{Env, Secret, secrets_in_json};
 use super::settings::{OpenedChannel, Opening};
-use super::{Batch, Buttons, Channel, ChannelError, Platform, Progress, Receiving, ShowsProgress, Tap};
+use super::{
+    Batch, Buttons, Channel, ChannelError, Platform, Progress, Receiving, ShowsProgress, Stored, Tap,
+};
 use crate::failure::parser_message;
 
 use envelope::{Action, Capabilities, Inbound};
@@ -433,8 +435,8 @@ impl Receiving for Plugin {
         format!("plugin {} ({}, {mark:08x}…)", self.name, self.settings.argv[0])
     }
 
-    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, ChannelError>> {
-        self.start_process(cursor).boxed()
+    fn start(&self, stored: Stored) -> BoxFuture<'_, Result<String, ChannelError>> {
+        self.start_process(stored.cursor).boxed()
     }
 
     /// A running plugin is not asked. Otherwise the plugin is started without a cursor, and ended.

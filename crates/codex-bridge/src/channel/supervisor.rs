@@ -9,7 +9,7 @@ use std::time::Duration;
 use codex_bridge_core::Chats;
 use codex_bridge_core::bridge::Error;
 use codex_bridge_core::chats::{PendingVerdict, Verdict};
-use codex_bridge_core::inbox::{ChannelName, MessageState, Received};
+use codex_bridge_core::inbox::{ChannelName, ChannelRecord, MessageState, Received};
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::{MessageFilter, RequestFilter};
 use futures_util::FutureExt;
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use super::registry::{ChannelStatus, Journal};
 use super::settings::Service;
-use super::{Activity, Batch, ChannelError, Receiving, Stranger, Tap, progress};
+use super::{Activity, Batch, ChannelError, Keeper, Receiving, Stored, Stranger, Tap, progress};
 
 /// The pause after the first error; it doubles with each further one.
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
@@ -31,6 +31,23 @@ const ACKNOWLEDGE_DELAY: Duration = Duration::from_millis(50);
 const ACKNOWLEDGE_RETRY: Duration = Duration::from_secs(2);
 /// How often finished messages are looked for without news of a reply.
 const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// A source that has nothing and says so within this time has not waited for news.
+const AT_ONCE: Duration = Duration::from_millis(50);
+/// The pause before a source is read again that had nothing new; it doubles each time.
+const MIN_POLL_PAUSE: Duration = Duration::from_millis(20);
+const MAX_POLL_PAUSE: Duration = Duration::from_secs(1);
+
+/// Whether a batch had something new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    /// It was empty.
+    None,
+    /// It had only messages that are known.
+    Known,
+    /// It had something new.
+    Some,
+}
 
 /// The state of a served channel.
 struct Worker {
@@ -87,8 +104,9 @@ impl Worker {
 
     /// Starts the channel and serves it until an error.
     async fn serve(&self) -> Result<Infallible, ChannelError> {
-        let cursor = self.chats.channel(self.name()).await?.cursor;
-        let sentence = self.channel().start(cursor).await?;
+        let ChannelRecord { cursor, memory, .. } = self.chats.channel(self.name()).await?;
+        let keeper = Keeper::new(self.chats.clone(), self.name().clone());
+        let sentence = self.channel().start(Stored { cursor, memory, keeper }).await?;
         self.chats.open_channel(self.service.rules.clone()).await?;
         self.journal.set(self.name().as_str(), ChannelStatus::Serving, &sentence);
         let (activity, activity_receiver) = watch::channel(Activity::default());
@@ -116,21 +134,37 @@ impl Worker {
     }
 
     async fn read(&self) -> ChannelError {
+        let mut pause = Duration::ZERO;
         loop {
-            if let Err(error) = self.read_batch().await {
-                return error;
+            let began = tokio::time::Instant::now();
+            match self.read_batch().await {
+                Err(error) => return error,
+                Ok(News::Some) => pause = Duration::ZERO,
+                // The source has waited by itself.
+                Ok(News::None) if began.elapsed() >= AT_ONCE => pause = Duration::ZERO,
+                Ok(News::None | News::Known) => {
+                    pause = (pause * 2).clamp(MIN_POLL_PAUSE, MAX_POLL_PAUSE);
+                    tokio::time::sleep(pause).await;
+                }
             }
         }
     }
 
-    async fn read_batch(&self) -> Result<(), ChannelError> {
+    async fn read_batch(&self) -> Result<News, ChannelError> {
         self.chats.until_room(self.name()).await?;
         let cursor = self.chats.channel(self.name()).await?.cursor;
         let Batch { arrivals, taps, knocks, cursor } = self.channel().receive(cursor).await?;
+        let mut news = if taps.is_empty() && knocks.is_empty() { News::None } else { News::Some };
         // A decision is stored by `decide`. Until then the cursor must not move beyond the tap.
         let (now, mut later) = if taps.is_empty() { (cursor, None) } else { (None, cursor) };
         if !arrivals.is_empty() || now.is_some() {
             let receipts = self.chats.receive(self.name(), arrivals, now).await?;
+            let is_new = receipts.iter().any(|one| matches!(one.receipt, Received::Taken { .. }));
+            news = match news {
+                News::None if is_new => News::Some,
+                News::None if !receipts.is_empty() => News::Known,
+                news => news,
+            };
             // Messages that were put off must be read again.
             later = later.filter(|_| receipts.iter().all(|one| one.receipt != Received::NoRoom));
             self.channel().received(receipts).await;
@@ -156,7 +190,7 @@ impl Worker {
         }
         self.close_decided_requests().await?;
         self.has_read.store(true, Ordering::Relaxed);
-        Ok(())
+        Ok(news)
     }
 
     /// Stores a decision. The returned future waits for its outcome.

@@ -2,7 +2,7 @@
 //!
 //! Updates are read by long poll. Polling with a higher offset confirms the earlier updates, so the next poll waits until
 //! these are stored. Requests have buttons; a running turn has one message that is edited. Telegram does not deduplicate
-//! messages, so a repeated message is marked as such.
+//! messages, so a repeated message is marked as such. Where several people read, words behind `@` are sent as code.
 //!
 //! A bot without `allow` only sends, and without buttons, since it does not read taps.
 
@@ -22,13 +22,16 @@ use codex_bridge_core::outbox::{Attempt, Outcome};
 use codex_bridge_core::request::{RequestName, RequestRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::http::{self, Reply};
 use super::secret::{Env, Secret, reveal_all};
 use super::settings::{OpenedChannel, Opening};
-use super::{Batch, Buttons, Channel, ChannelError, Platform, Progress, Receiving, ShowsProgress, Tap};
+use super::{
+    Batch, Buttons, Channel, ChannelError, Keeper, Platform, Progress, Receiving, ShowsProgress, Stored, Tap,
+};
 
 pub use api::API;
 use api::{Bot, Chat, Place};
@@ -95,7 +98,14 @@ pub struct Telegram {
     /// The chats that callers may name.
     chats: Vec<String>,
     shows_progress: bool,
+    /// The address of the API server, if it is not Telegram's own.
+    server: Option<String>,
     memory: Mutex<Memory>,
+    keeper: Mutex<Keeper>,
+    /// What was stored last. Held while the memory is stored, so that the last state stays.
+    kept: tokio::sync::Mutex<Option<String>>,
+    /// Held while a message with requests is edited: two outcomes are added one after the other.
+    editing: tokio::sync::Mutex<()>,
 }
 
 impl Telegram {
@@ -115,7 +125,11 @@ impl Telegram {
             chats: people.iter().cloned().chain(listed.map(ToString::to_string)).collect(),
             people,
             shows_progress: settings.progress.unwrap_or(true),
+            server: api_base,
             memory: Mutex::default(),
+            keeper: Mutex::default(),
+            kept: tokio::sync::Mutex::default(),
+            editing: tokio::sync::Mutex::default(),
         })
     }
 
@@ -134,6 +148,20 @@ impl Telegram {
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores which messages will be edited, if that has changed. A failure is made good by the next change.
+    async fn keep(&self) {
+        let mut kept = self.kept.lock().await;
+        let sent = self.memory().sent();
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(changed) = sent.filter(|sent| kept.as_ref() != Some(sent)) else { return };
+        match keeper.keep(changed.clone()).await {
+            Ok(()) => *kept = Some(changed),
+            Err(error) => {
+                tracing::warn!(channel = self.name, %error, "messages that will be edited could not be stored");
+            }
+        }
     }
 
     async fn call(&self, method: &str, body: &Value) -> Result<Value, ChannelError> {
@@ -169,7 +197,8 @@ impl Telegram {
     }
 
     async fn read(&self, cursor: Option<String>) -> Result<Batch, ChannelError> {
-        let offset = Memory::offset_of(cursor.as_deref());
+        let (server, now) = (self.server.as_deref(), Timestamp::now().as_millisecond());
+        let offset = memory::offset_of(cursor.as_deref(), server, now);
         let poll = if self.memory().is_busy() { SHORT_POLL } else { LONG_POLL };
         let from = offset.map(|offset| format!("&offset={offset}")).unwrap_or_default();
         let query = format!(
@@ -178,8 +207,9 @@ impl Telegram {
         );
         let updates = result(self.bot.list(&query, poll + POLL_GRACE).await)?;
         let updates = updates.as_array().map(Vec::as_slice).unwrap_or_default();
-        let (mut batch, unknown) = self.read_updates(offset, updates);
-        batch.cursor = batch.cursor.filter(|text| Some(text) != cursor.as_ref());
+        let (mut batch, unknown) = self.read_updates(updates);
+        batch.cursor = memory::cursor_behind(updates, server, now);
+        self.keep().await;
         for callback in unknown {
             let may_write = self.people.contains(&callback["from"]["id"].to_string());
             let text = if may_write { "This button is no longer valid." } else { "" };
@@ -192,13 +222,11 @@ impl Telegram {
     }
 
     /// Reads the messages and taps of these updates. Also returns the taps on unknown buttons.
-    fn read_updates<'a>(&self, offset: Option<i64>, updates: &'a [Value]) -> (Batch, Vec<&'a Value>) {
+    fn read_updates<'a>(&self, updates: &'a [Value]) -> (Batch, Vec<&'a Value>) {
         let mut batch = Batch::default();
         let mut unknown = Vec::new();
         let mut memory = self.memory();
-        memory.offset = offset;
         for update in updates {
-            memory.offset = memory.offset.max(update["update_id"].as_i64().map(|id| id + 1));
             memory.note_move(&update["message"]);
             let original_chat = |chat| memory.original_chat(chat);
             batch.arrivals.extend(update::arrival(
@@ -220,7 +248,6 @@ impl Telegram {
         if !updates.is_empty() {
             memory.last_update_at = Some(Instant::now());
         }
-        batch.cursor = memory.cursor();
         (batch, unknown)
     }
 }
@@ -255,12 +282,13 @@ impl Receiving for Telegram {
         format!("Telegram bot {}", self.bot.id())
     }
 
-    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, ChannelError>> {
+    fn start(&self, stored: Stored) -> BoxFuture<'_, Result<String, ChannelError>> {
         let mut memory = self.memory();
-        memory.restore(cursor.as_deref());
+        memory.restore(&stored);
         // Taps without a stored decision are read again; for the others the bridge answers that the request is decided.
         memory.taps.clear();
         drop(memory);
+        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = stored.keeper;
         self.start_polling().boxed()
     }
 

@@ -1,19 +1,24 @@
-//! A notice as plain text, with nothing in it that a chat would act on.
+//! The words of a notice, as plain text for platforms without formatting, or with their formatting ([`parts`]).
 //!
-//! Text of a model, a repository or a person is data: mentions and directives in it are made harmless. A text that is too
-//! long is cut in the platform's own unit, with a note on how to read the rest.
+//! An answer is shown as it was written. Of what a person decides on, deceptive characters are taken out. Text of a model, a
+//! repository or a person is data: what a platform would act on is made inert ([`Mentions`]). A plain text that is too long is
+//! cut in the platform's own unit, with a note on how to read the rest.
 
+mod mentions;
 mod parts;
+mod styled;
 
 use codex_bridge_core::inbox;
-use codex_bridge_core::outbox::notice::{FinishedTask, REMINDER, TEST, TEST_PROMPT};
+use codex_bridge_core::outbox::notice::{Excerpt, FinishedTask, REMINDER, TEST, TEST_PROMPT};
 use codex_bridge_core::outbox::{Asked, Content, Notice};
 use codex_bridge_core::task::{ShownStatus, Status, TaskId};
-use redact::plain::plain;
+use redact::plain::{plain, readable};
 
 use crate::amount::{self, one_line};
 
-pub use parts::{Part, ShownRequest, is_whole, parts, requests_shown_whole};
+pub use mentions::Mentions;
+pub use parts::{Body, Limits, Part, ShownRequest, is_whole, parts, requests_shown_whole};
+pub use styled::{Span, Style, Styled};
 
 /// The longest message, in the unit that the platform counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,10 +106,10 @@ enum DecisionPlace {
 }
 
 /// The text of a notice for a chat in which requests can be decided, cut to the limit.
-pub fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
+pub fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit, mentions: Mentions) -> String {
     if matches!(notice.content, Content::Finished(_)) {
         // The task belongs to another door than this chat.
-        return text(notice, may_be_duplicate, limit);
+        return text(notice, may_be_duplicate, limit, mentions);
     }
     let mut head = Vec::new();
     if may_be_duplicate {
@@ -113,8 +118,8 @@ pub fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
     if matches!(notice.content, Content::Asks(_)) {
         head.push("Codex asks:");
     }
-    let body = harmless(&body(notice, DecisionPlace::Chat).join("\n"));
-    fit(&head.join("\n"), &body, &foot(notice).join("\n"), notice, limit)
+    let parts = [head.join("\n"), body(notice, DecisionPlace::Chat), foot(notice).join("\n")];
+    fit(parts.map(|part| mentions.made_inert(&part)), notice, limit)
 }
 
 /// The text with a note below it. Only the text is cut to the limit.
@@ -129,45 +134,52 @@ pub fn with_note(text: &str, note: &str, limit: Limit) -> String {
 const DUPLICATE: &str = "(may be a duplicate: this may have been sent before)";
 
 /// The text of a notice for readers who decide at a shell, cut to the limit.
-pub fn text(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
+pub fn text(notice: &Notice, may_be_duplicate: bool, limit: Limit, mentions: Mentions) -> String {
     let mut head = Vec::new();
     if may_be_duplicate {
         head.push(DUPLICATE.to_owned());
     }
+    head.extend(heading(notice));
+    let parts = [head.join("\n"), body(notice, DecisionPlace::Shell), foot(notice).join("\n")];
+    fit(parts.map(|part| mentions.made_inert(&part)), notice, limit)
+}
+
+/// What a notice is about: its title, and what was asked. A reply needs neither, since its reader wrote the message.
+fn heading(notice: &Notice) -> Vec<String> {
     let prompt = match &notice.content {
-        Content::Finished(finished) => Some(finished.prompt.as_str()),
-        Content::Asks(asks) => Some(asks.prompt.as_str()),
-        Content::Test => Some(TEST_PROMPT),
-        // The reader wrote the message that this answers.
-        Content::Reminder(_) | Content::Reply(_) => None,
+        Content::Finished(finished) => finished.prompt.as_str(),
+        Content::Asks(asks) => asks.prompt.as_str(),
+        Content::Test => TEST_PROMPT,
+        Content::Reminder(_) | Content::Reply(_) => return Vec::new(),
     };
-    head.extend(prompt.map(|_| title(notice)));
-    head.extend(
-        prompt.filter(|prompt| !prompt.is_empty()).map(|prompt| format!("Asked: {}", one_line(prompt))),
-    );
-    let body = harmless(&body(notice, DecisionPlace::Shell).join("\n"));
-    let foot = foot(notice).join("\n");
-    fit(&harmless(&head.join("\n")), &body, &foot, notice, limit)
+    let asked = Some(prompt).filter(|prompt| !prompt.is_empty());
+    let asked = asked.map(|prompt| format!("Asked: {}", plain(&one_line(prompt))));
+    std::iter::once(title(notice)).chain(asked).collect()
 }
 
 /// Joins head, body and foot. Only the body is cut to the limit.
-fn fit(head: &str, body: &str, foot: &str, notice: &Notice, limit: Limit) -> String {
+fn fit([head, body, foot]: [String; 3], notice: &Notice, limit: Limit) -> String {
     let parts = |body: &str| {
-        let parts = [head, body, foot].into_iter().filter(|part| !part.is_empty());
+        let parts = [&head, body, &foot].into_iter().filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join("\n\n")
     };
-    let whole = parts(body);
+    let whole = parts(&body);
     if limit.length(&whole) <= limit.max() && !was_cut(notice) {
         return whole;
     }
+    let note = cut_note(notice);
+    let room = limit.max().saturating_sub(limit.length(&parts(&format!("\n{note}"))));
+    let short = format!("{}\n{note}", limit.prefix(&body, room).trim_end());
+    limit.prefix(&parts(&short), limit.max()).to_owned()
+}
+
+/// How to read the rest of a notice that was cut.
+fn cut_note(notice: &Notice) -> String {
     let verb = if matches!(notice.content, Content::Asks(_)) { "requests" } else { "show" };
-    let note = match notice.task() {
+    match notice.task() {
         Some(task) => format!("… (cut; `codex-bridge {verb} {}` shows all of it)", task.id.short()),
         None => "… (cut)".to_owned(),
-    };
-    let room = limit.max().saturating_sub(limit.length(&parts(&format!("\n{note}"))));
-    let short = format!("{}\n{note}", limit.prefix(body, room).trim_end());
-    limit.prefix(&parts(&short), limit.max()).to_owned()
+    }
 }
 
 /// Whether the notice holds only a part of its text.
@@ -179,16 +191,16 @@ fn was_cut(notice: &Notice) -> bool {
     }
 }
 
-fn body(notice: &Notice, place: DecisionPlace) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (task, asked) in requests(notice) {
-        if !lines.is_empty() {
-            lines.push(String::new());
-        }
-        lines.extend(request(task, asked, place));
-    }
-    lines.extend(other_lines(notice));
-    lines
+fn body(notice: &Notice, place: DecisionPlace) -> String {
+    let asked: Vec<String> = requests(notice).map(|(task, asked)| request_text(task, asked, place)).collect();
+    let others = readable(&other_lines(notice).join("\n")).into_owned();
+    let parts = [asked.join("\n\n"), others].into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+/// A request, without anything that could deceive who decides on it.
+fn request_text(task: &TaskId, asked: &Asked, place: DecisionPlace) -> String {
+    plain(&request(task, asked, place).join("\n")).into_owned()
 }
 
 /// The requests of a notice, with their task.
@@ -200,7 +212,7 @@ fn requests(notice: &Notice) -> impl Iterator<Item = (&TaskId, &Asked)> {
 /// The lines of a notice other than its requests.
 fn other_lines(notice: &Notice) -> Vec<String> {
     match &notice.content {
-        Content::Finished(finished) => finished_lines(finished),
+        Content::Finished(finished) => finished_lines(finished, finished.answer.as_ref()),
         Content::Asks(_) => Vec::new(),
         Content::Reminder(_) => vec![REMINDER.to_owned()],
         Content::Reply(reply) => vec![answer(&reply.text.text)],
@@ -208,14 +220,17 @@ fn other_lines(notice: &Notice) -> Vec<String> {
     }
 }
 
-fn finished_lines(finished: &FinishedTask) -> Vec<String> {
+/// How a task ended, with this answer.
+fn finished_lines(finished: &FinishedTask, answer_text: Option<&Excerpt>) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(finished.error.as_ref().map(|error| format!("Error: {}", error.message)));
     let is_repeated = finished.error.as_ref().map(|error| &error.message) == finished.reason.as_ref();
     lines.extend(finished.reason.as_ref().filter(|_| !is_repeated).map(|reason| format!("Why: {reason}")));
-    match &finished.answer {
+    match answer_text {
         Some(answer_text) => lines.push(answer(&answer_text.text)),
-        None if finished.task.status == Status::Completed => lines.push("(there is no answer)".to_owned()),
+        None if finished.answer.is_none() && finished.task.status == Status::Completed => {
+            lines.push("(there is no answer)".to_owned());
+        }
         None => {}
     }
     lines
@@ -279,7 +294,7 @@ fn labelled(label: &str, text: &str) -> Vec<String> {
 fn foot(notice: &Notice) -> Vec<String> {
     match &notice.content {
         Content::Finished(finished) => facts(finished),
-        Content::Reply(reply) => reply.closing.as_deref().map(harmless).into_iter().collect(),
+        Content::Reply(reply) => reply.closing.clone().into_iter().collect(),
         Content::Asks(_) | Content::Reminder(_) | Content::Test => Vec::new(),
     }
 }
@@ -297,45 +312,11 @@ fn facts(finished: &FinishedTask) -> Vec<String> {
     if !facts.is_empty() {
         lines.push(facts.join(" · "));
     }
-    lines.extend(finished.files.iter().map(|file| harmless(&format!("  {}", one_line(file)))));
+    lines.extend(finished.files.iter().map(|file| format!("  {}", plain(&one_line(file)))));
     if finished.more_files > 0 {
         lines.push(format!("  and {} more", finished.more_files));
     }
     lines
-}
-
-/// The text without mentions for a chat, and without directives for a program that relays it.
-///
-/// The changes are visible, never made with invisible characters: `@all` becomes `＠all`, `<at` becomes `＜at`, `MEDIA:`
-/// gets a space. An `@` within a word, as in an address, stays.
-pub fn harmless(text: &str) -> String {
-    let text = plain(text);
-    let mut out = String::with_capacity(text.len());
-    let mut before = ' ';
-    for (at, char) in text.char_indices() {
-        let rest = &text[at..];
-        match char {
-            '@' if !before.is_alphanumeric() => out.push('＠'),
-            '<' if is_mention(rest) => out.push('＜'),
-            // `[[ ` of a shell has a space behind it.
-            '[' if before == '[' && rest[1..].starts_with(char::is_alphabetic) => out.push_str(" ["),
-            ':' if ends_with_directive(&out) => out.push_str(" :"),
-            other => out.push(other),
-        }
-        before = char;
-    }
-    out
-}
-
-/// `<at user_id=…>`, `<@U1>`, `<!channel>`, `<#C1>`.
-fn is_mention(rest: &str) -> bool {
-    let rest = &rest[1..];
-    rest.starts_with(['@', '!', '#']) || rest.get(..2).is_some_and(|word| word.eq_ignore_ascii_case("at"))
-}
-
-fn ends_with_directive(out: &str) -> bool {
-    let word = out.len().checked_sub("MEDIA".len()).and_then(|at| out.get(at..));
-    word.is_some_and(|word| word.eq_ignore_ascii_case("media"))
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::http::{Call, MAX_TIMEOUT_S, TIMEOUT};
+use super::http::{Call, MAX_TIMEOUT_S, Payload, TIMEOUT};
 use super::secret::{Env, Secret, reveal_all, reveal_optional, secrets_in_json, secrets_in_url};
 use super::settings::{OpenedChannel, Opening};
-use super::text::{self, Limit};
+use super::text::{self, Limit, Mentions};
 use super::{Channel, Platform};
 
 const PREFIX: &str = "whsec_";
@@ -85,13 +85,17 @@ struct Webhook {
 
 impl Webhook {
     async fn post(&self, attempt: &Attempt) -> Outcome {
-        let text = text::text(&attempt.notice, attempt.may_be_duplicate, self.limit);
+        let text = text::text(&attempt.notice, attempt.may_be_duplicate, self.limit, Mentions::Relayed);
         let body = match &self.body {
             Some(template) => fill_template(&toml::Value::Table(template.clone()), attempt, &text),
             None => standard_body(attempt, &text),
         };
         let mut post = Call { timeout: self.timeout, ..Call::post(self.url.as_str(), &body) };
-        post.headers = self.headers(attempt.key.as_str(), now_s(), post.body.as_deref().unwrap_or_default());
+        post.headers = self.headers(
+            attempt.key.as_str(),
+            now_s(),
+            post.body.as_ref().map(Payload::content).unwrap_or_default(),
+        );
         match post.send().await {
             Ok(reply) if reply.is_success() => Outcome::delivered(None),
             Ok(reply) => reply.refusal(),

@@ -134,7 +134,7 @@ async fn a_question_is_answered_with_a_button_and_never_approved() {
 
     chat.server.tap(ADA, &asked, &yes);
     chat.server.until_said(ADA, "So be it.").await;
-    let answered = chat.server.until_said(ADA, "answered by User 42").await;
+    let answered = chat.server.until_said(ADA, "Answered by User 42").await;
     assert_eq!((answered.message_id, answered.button("Yes")), (asked.message_id, None));
     assert!(chat.answer_of_last_call().contains("Yes"), "{}", chat.answer_of_last_call());
     chat.shell.end().await;

@@ -2,14 +2,18 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Instant;
 
 use codex_wire::host::{Found, find_all};
 use rustix::process::{Pid, Signal, kill_process};
 use scripted_model::{Question, Scenario, ToolCall};
 use serde_json::{Value, json};
-use testkit::platform::molecule::{State, TOKEN, WORKSPACE, by_a_person};
+use testkit::platform::molecule::{Bad, State, TOKEN, WORKSPACE, by_a_person};
+use tokio::sync::Notify;
 
 use crate::channel_rig::Channel;
+use crate::shell::PATIENCE;
 
 /// A turn that asks to run a command outside the sandbox.
 fn asks(command: &str) -> Scenario {
@@ -151,21 +155,30 @@ async fn a_yes_in_words_does_not_count_for_what_the_words_left_out() {
     let call = |number| ToolCall::exec_escalated(command(number), "it is needed");
     let scenario = (0..6).fold(Scenario::new(), |scenario, number| scenario.call(call(number)));
     channel.shell.model.script("make it", scenario.then_say("finished"));
+    // While the reply to this is on its way, nothing else is sent there, so that the notice has all six.
+    let reply_arrives = Arc::new(Notify::new());
+    channel.molecule.have("notify", [Bad::AnswersWhen(Arc::clone(&reply_arrives))]);
+    channel.molecule.say("/usage");
     channel.molecule.say("make it");
     channel.start().await;
-    let told = channel.notices(1).await.remove(0);
+    let began = Instant::now();
+    while channel.shell.run(&["--json", "requests"]).await.ok().json().as_array().unwrap().len() < 6 {
+        assert!(began.elapsed() < PATIENCE, "Codex does not ask six times");
+    }
+    reply_arrives.notify_one();
+    let told = channel.notices(2).await.remove(1);
     // In whatever order they came.
     assert!((0..6).any(|number| !told.contains(&command(number))), "{}", told.len());
     channel.until_told().await;
     let id = told.rsplit("/deny ").next().unwrap().split(' ').next().unwrap().to_owned();
     channel.molecule.say(&format!("/approve {id}"));
-    let told = channel.notices(2).await.pop().unwrap();
+    let told = channel.notices(3).await.pop().unwrap();
     assert!(
         told.contains("could not be shown here whole") && told.contains("codex-bridge approve"),
         "{told}"
     );
     channel.molecule.say("/stop");
-    channel.notices(4).await;
+    channel.notices(5).await;
     assert!((0..6).all(|number| !channel.shell.home.workspace().join(format!("{number}.txt")).exists()));
     channel.end().await;
 }
@@ -184,8 +197,9 @@ async fn a_request_whose_codex_has_died_is_marked_as_closed() {
     let told = channel.notices(2).await.join("\n");
     assert!(told.contains("No longer open") && told.contains("the turn that asked has ended"), "{told}");
     assert!(told.contains("The Codex that worked on this has gone"), "{told}");
-    let state = channel.acked(seq).await;
-    assert_eq!(state.requests[0]["status"], "cancelled");
+    channel.acked(seq).await;
+    let is_gone = |state: &State| state.requests[0]["status"] == "cancelled";
+    channel.molecule.until("it is withdrawn", is_gone).await;
     channel.end().await;
 }
 

@@ -11,6 +11,7 @@ mod channel_telegram_asking;
 mod channel_telegram_commands;
 mod channel_telegram_crash;
 mod channel_telegram_progress;
+mod channel_telegram_words;
 mod channel_webhook;
 mod channels_crash;
 mod channels_molecule;

@@ -35,6 +35,10 @@ pub struct Said {
     pub topic: Option<i64>,
     /// What it says now.
     pub text: String,
+    /// The formatting of the text.
+    pub entities: Vec<Value>,
+    /// The name and the content of a file.
+    pub file: Option<(String, String)>,
     /// Its buttons, row by row.
     pub buttons: Value,
     /// Which message it answers.
@@ -49,6 +53,15 @@ impl Said {
         let mut message = json!({
             "message_id": self.message_id, "date": now_s(), "chat": chat_of(self.chat), "from": bot(), "text": self.text,
         });
+        if !self.entities.is_empty() {
+            message["entities"] = self.entities.clone().into();
+        }
+        if let Some((name, content)) = &self.file {
+            message["document"] = json!({
+                "file_id": self.message_id.to_string(), "file_unique_id": self.message_id.to_string(),
+                "file_name": name, "file_size": content.len(),
+            });
+        }
         if self.buttons.is_array() {
             message["reply_markup"] = json!({ "inline_keyboard": self.buttons });
         }
@@ -62,12 +75,48 @@ impl Said {
         message
     }
 
+    /// The text of each entity of this kind.
+    pub fn styled(&self, kind: &str) -> Vec<String> {
+        let units: Vec<u16> = self.text.encode_utf16().collect();
+        let of_kind = self.entities.iter().filter(|entity| entity["type"] == kind);
+        of_kind.map(|entity| String::from_utf16_lossy(&units[entity_range(entity)])).collect()
+    }
+
     /// The data of the button with this text.
     pub fn button(&self, text: &str) -> Option<String> {
         let all = self.buttons.as_array()?.iter().flat_map(|row| row.as_array().into_iter().flatten());
         let mut with = all.filter(|button| button["text"] == text);
         with.next()?["callback_data"].as_str().map(str::to_owned)
     }
+}
+
+/// Where an entity is in its text, in UTF-16 units.
+fn entity_range(entity: &Value) -> std::ops::Range<usize> {
+    let number = |key: &str| {
+        entity[key].as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or(usize::MAX)
+    };
+    number("offset")..number("offset").saturating_add(number("length"))
+}
+
+/// The formatting that Telegram would not show as it was sent.
+fn wrong_entities(text: &str, entities: &[Value]) -> Option<Answer> {
+    const KINDS: [&str; 6] = ["bold", "italic", "strikethrough", "code", "pre", "text_link"];
+    let length = text.encode_utf16().count();
+    let is_wrong = |entity: &Value| {
+        let range = entity_range(entity);
+        let is_code = |one: &Value| one["type"] == "code" || one["type"] == "pre";
+        let overlaps = |other: &Value| {
+            let other = entity_range(other);
+            range.start < other.end && other.start < range.end
+        };
+        let overlaps_code = entities
+            .iter()
+            .any(|other| other != entity && (is_code(entity) || is_code(other)) && overlaps(other));
+        let is_known = entity["type"].as_str().is_some_and(|kind| KINDS.contains(&kind));
+        !is_known || range.is_empty() || range.end > length || overlaps_code
+    };
+    let is_refused = entities.len() > 100 || entities.iter().any(is_wrong);
+    is_refused.then(|| refusal(400, "Bad Request: ENTITY_BOUNDS_INVALID", None))
 }
 
 /// A server for one bot.
@@ -95,6 +144,8 @@ struct Books {
     polls: usize,
     webhook: String,
     stutters: bool,
+    ignores_high_offsets: bool,
+    repeats: bool,
     moved: Option<(i64, i64)>,
 }
 
@@ -178,6 +229,21 @@ impl Server {
     /// From now on every update comes twice.
     pub fn stutter(&self) {
         self.desk.books().stutters = true;
+    }
+
+    /// The next update has this number: after a week without one Telegram picks a random one.
+    pub fn number_from(&self, number: i64) {
+        self.desk.books().last_update = number - 1;
+    }
+
+    /// From now on updates below an offset are given too, as other servers of the API do.
+    pub fn ignore_offsets_above(&self) {
+        self.desk.books().ignores_high_offsets = true;
+    }
+
+    /// From now on no update is ever confirmed: each poll gives all of them.
+    pub fn repeat_for_ever(&self) {
+        self.desk.books().repeats = true;
     }
 
     /// A webhook is set.
@@ -277,6 +343,9 @@ fn given(query: &str, body: &str) -> Value {
     if let Ok(body @ Value::Object(_)) = serde_json::from_str(body) {
         return body;
     }
+    if let Some(body) = form(body) {
+        return body;
+    }
     let pairs = |text: &str| {
         let uri: Uri = format!("/?{text}").parse().unwrap_or_default();
         Query::<Vec<(String, String)>>::try_from_uri(&uri).map(|Query(pairs)| pairs).unwrap_or_default()
@@ -288,6 +357,23 @@ fn given(query: &str, body: &str) -> Value {
         (name, value.unwrap_or(Value::String(text)))
     };
     pairs(query).into_iter().chain(pairs(body)).map(read).collect()
+}
+
+/// What a form with a file was given: the file is an object with its name and its content.
+fn form(body: &str) -> Option<Value> {
+    let boundary = body.strip_prefix("--")?.split("\r\n").next()?;
+    let mut given = serde_json::Map::new();
+    for part in body.split(&format!("--{boundary}")).filter(|part| part.starts_with("\r\n")) {
+        let (headers, content) = part.trim_start_matches("\r\n").split_once("\r\n\r\n")?;
+        let content = content.strip_suffix("\r\n").unwrap_or(content);
+        let named = |key: &str| headers.split(&format!(" {key}=\"")).nth(1)?.split('"').next();
+        let value = match named("filename") {
+            Some(name) => json!({ "name": name, "content": content }),
+            None => serde_json::from_str(content).unwrap_or_else(|_| content.into()),
+        };
+        given.insert(named("name")?.to_owned(), value);
+    }
+    Some(given.into())
 }
 
 fn done(result: &Value) -> Answer {
@@ -353,7 +439,7 @@ async fn answer(desk: &Arc<Desk>, method: &str, body: &Value) -> Answer {
             done(&true.into())
         }
         "getUpdates" => updates(desk, body).await,
-        "sendMessage" => send(&mut desk.books(), body),
+        "sendMessage" | "sendDocument" => send(&mut desk.books(), body),
         "editMessageText" => edit(&mut desk.books(), body),
         "answerCallbackQuery" => {
             let word = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
@@ -378,7 +464,11 @@ async fn updates(desk: &Arc<Desk>, body: &Value) -> Answer {
         }
         books.polls += 1;
         if let Some(offset) = number("offset") {
-            books.updates.retain(|update| update["update_id"].as_i64() >= Some(offset));
+            let last = books.updates.last().and_then(|update| update["update_id"].as_i64());
+            let is_above = books.ignores_high_offsets && last < Some(offset - 1);
+            if !is_above && !books.repeats {
+                books.updates.retain(|update| update["update_id"].as_i64() >= Some(offset));
+            }
         }
     }
     let _poll = Poll(Arc::clone(desk));
@@ -432,9 +522,12 @@ fn send(books: &mut Books, body: &Value) -> Answer {
         let description = "Bad Request: group chat was upgraded to a supergroup chat";
         return refusal(400, description, Some(json!({ "migrate_to_chat_id": to })));
     }
-    let (text, buttons) =
-        (body["text"].as_str().unwrap_or_default(), &body["reply_markup"]["inline_keyboard"]);
-    if let Some(refused) = wrong(text, buttons) {
+    let word = |value: &Value| value.as_str().map(str::to_owned);
+    let file = word(&body["document"]["name"]).zip(word(&body["document"]["content"]));
+    let text = body["text"].as_str().or(body["caption"].as_str()).unwrap_or_default();
+    let (entities, buttons) = (entities_of(body), &body["reply_markup"]["inline_keyboard"]);
+    let refused = wrong(text, buttons).filter(|_| file.is_none());
+    if let Some(refused) = refused.or_else(|| wrong_entities(text, &entities)) {
         return refused;
     }
     books.last_message += 1;
@@ -444,6 +537,8 @@ fn send(books: &mut Books, body: &Value) -> Answer {
         chat,
         topic: body["message_thread_id"].as_i64(),
         text: text.to_owned(),
+        entities,
+        file,
         buttons: buttons.clone(),
         answers: body["reply_parameters"]["message_id"].as_i64(),
         edits: 0,
@@ -453,10 +548,15 @@ fn send(books: &mut Books, body: &Value) -> Answer {
     done(&message)
 }
 
+fn entities_of(body: &Value) -> Vec<Value> {
+    body["entities"].as_array().cloned().unwrap_or_default()
+}
+
 fn edit(books: &mut Books, body: &Value) -> Answer {
     let (text, buttons) =
         (body["text"].as_str().unwrap_or_default(), &body["reply_markup"]["inline_keyboard"]);
-    if let Some(refused) = wrong(text, buttons) {
+    let entities = entities_of(body);
+    if let Some(refused) = wrong(text, buttons).or_else(|| wrong_entities(text, &entities)) {
         return refused;
     }
     let is_it = |said: &&mut Said| {
@@ -469,5 +569,6 @@ fn edit(books: &mut Books, body: &Value) -> Answer {
         return refusal(400, "Bad Request: message is not modified", None);
     }
     (said.text, said.buttons, said.edits) = (text.to_owned(), buttons.clone(), said.edits + 1);
+    said.entities = entities;
     done(&said.message())
 }

@@ -3,13 +3,12 @@
 use codex_session::Decision;
 
 use super::decisions::{self, Said};
-use super::{Effect, Facts, Outcome, Reply, TOO_LONG_AGO, answer, answered, is_past};
+use super::{Effect, Facts, Outcome, Reply, TOO_LONG_AGO, answer, answer_in, answered, is_past};
 use crate::inbox::command::HELP;
 use crate::inbox::{Command, Conversation, Message, MessageKind, Rules, answer as words};
+use crate::outbox::notice::TextFormat;
 use crate::task::{ShownStatus, Task, TimeMs};
 
-/// How much of a diff is shown.
-const DIFF_CHARS: usize = 6_000;
 const NOTHING_YET: &str = "Codex has done nothing here yet.";
 
 /// Carries out a command, or words its outcome.
@@ -51,7 +50,7 @@ pub fn carry_out(message: &Message, command: Command, facts: &Facts, now: TimeMs
             say(&format!("There is no workspace {name}.\n{}", projects(&facts.rules, &conversation)))
         }
         // With its task, where people can read a diff that is too long for the platform.
-        Command::Diff => answer(message, facts.task.as_ref(), &changes(facts), now),
+        Command::Diff => changes(message, facts, now),
         Command::Usage => say(&facts.task.as_ref().map_or_else(|| NOTHING_YET.to_owned(), usage)),
     }
 }
@@ -60,7 +59,14 @@ pub fn carry_out(message: &Message, command: Command, facts: &Facts, now: TimeMs
 fn changed(message: &Message, conversation: Conversation, text: String, now: TimeMs) -> Effect {
     let conversation = Some(Conversation { updated_at: now, ..conversation });
     let message = answered(message, now);
-    Effect::Reply(Box::new(Reply { message, task: None, text, added: Vec::new(), conversation }))
+    Effect::Reply(Box::new(Reply {
+        message,
+        task: None,
+        text,
+        format: TextFormat::Plain,
+        added: Vec::new(),
+        conversation,
+    }))
 }
 
 fn status(conversation: &Conversation, facts: &Facts) -> String {
@@ -109,12 +115,12 @@ fn stopped(task: Option<&Task>) -> String {
     }
 }
 
-fn changes(facts: &Facts) -> String {
-    let Some(task) = &facts.task else { return NOTHING_YET.to_owned() };
-    let Some(diff) = &facts.diff else { return "The last turn changed nothing.".to_owned() };
-    let shown: String = diff.chars().take(DIFF_CHARS).collect();
-    let is_cut = shown.len() < diff.len();
-    if is_cut { format!("{shown}\n… (cut; the task is {})", task.id.short()) } else { shown }
+fn changes(message: &Message, facts: &Facts, now: TimeMs) -> Effect {
+    match (&facts.task, &facts.diff) {
+        (None, _) => answer(message, None, NOTHING_YET, now),
+        (task, None) => answer(message, task.as_ref(), "The last turn changed nothing.", now),
+        (task, Some(diff)) => answer_in(TextFormat::Diff, message, task.as_ref(), diff, now),
+    }
 }
 
 fn usage(task: &Task) -> String {

@@ -10,6 +10,7 @@ use codex_session::{Decision, SteerOutcome};
 use super::decisions::{Named, Visibility};
 use crate::inbox::{Conversation, Message, Rules};
 use crate::outbox::DeliveryId;
+use crate::outbox::notice::TextFormat;
 use crate::place::Place;
 use crate::request::{RequestName, RequestRecord};
 use crate::task::{Settings, Task, TaskId, TimeMs};
@@ -129,6 +130,8 @@ pub struct Reply {
     pub task: Option<Task>,
     /// The text.
     pub text: String,
+    /// What the text is written in.
+    pub format: TextFormat,
     /// Other messages that the reply answers.
     pub added: Vec<Message>,
     /// The conversation, if it changes.

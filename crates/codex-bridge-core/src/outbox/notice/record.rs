@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AboutTask, Asked, Asks, Content, Excerpt, FinishedTask, Notice, Occasion, REMINDER, Reminder, Reply,
-    TEST, TEST_PROMPT,
+    TEST, TEST_PROMPT, TextFormat,
 };
 use crate::task::{Status, TaskError, TaskId, TimeMs};
 
@@ -46,7 +46,14 @@ pub(super) struct Record {
     closing: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     in_reply_to: Option<String>,
+    #[serde(default, skip_serializing_if = "is_plain")]
+    format: TextFormat,
     at: TimeMs,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_plain(format: &TextFormat) -> bool {
+    *format == TextFormat::Plain
 }
 
 impl Record {
@@ -74,6 +81,7 @@ impl Record {
             is_of_conversation: false,
             closing: None,
             in_reply_to: None,
+            format: TextFormat::Plain,
             at: notice.at,
         }
     }
@@ -111,8 +119,8 @@ impl From<Notice> for Record {
             Content::Reminder(Reminder { task: _, requests }) => {
                 Self { answer: Some(REMINDER.to_owned()), requests, ..record }
             }
-            Content::Reply(Reply { task: _, text, closing, in_reply_to }) => {
-                Self { closing, in_reply_to, ..record.with_answer(text) }
+            Content::Reply(Reply { task: _, text, format, closing, in_reply_to }) => {
+                Self { closing, in_reply_to, format, ..record.with_answer(text) }
             }
             Content::Test => Self {
                 prompt: TEST_PROMPT.to_owned(),
@@ -155,6 +163,7 @@ impl From<Record> for Notice {
             Occasion::Reply => Content::Reply(Reply {
                 task: Some(task).filter(|task| task.id.as_str() != NO_TASK),
                 text: answer.unwrap_or_default(),
+                format: record.format,
                 closing: record.closing,
                 in_reply_to: record.in_reply_to,
             }),

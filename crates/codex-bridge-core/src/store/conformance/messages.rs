@@ -119,8 +119,13 @@ pub async fn conversations_and_channels_are_kept_by_name(store: &impl Store) {
     prune(store, CONVERSATIONS_OUTLIVE_MS, 0).await;
     let room = Conversation { task_id: None, ..room };
     assert_eq!(store.conversations(&"chat".into(), Some(&"room".into())).await.unwrap(), [room]);
-    let chat =
-        ChannelRecord { name: "chat".into(), cursor: Some("{}".into()), is_paused: true, updated_at: 3 };
+    let chat = ChannelRecord {
+        name: "chat".into(),
+        cursor: Some("{}".into()),
+        memory: Some("[]".into()),
+        is_paused: true,
+        updated_at: 3,
+    };
     let other = ChannelRecord::new(&"another".into(), 1);
     let save = |one: &ChannelRecord| Write::SaveChannel(Box::new(one.clone()));
     commit(store, vec![save(&ChannelRecord::new(&"chat".into(), 1)), save(&other), save(&chat)]).await;

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0009_digests.sql"),
     include_str!("../migrations/0010_quotas.sql"),
     include_str!("../migrations/0011_turns.sql"),
+    include_str!("../migrations/0012_parts.sql"),
 ];
 
 /// The same value as in the first migration.

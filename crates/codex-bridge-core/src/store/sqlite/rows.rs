@@ -132,6 +132,7 @@ record!(Delivery {
     attempts: plain,
     broken_off: plain,
     in_doubt: plain,
+    parts_sent: plain,
     target_gone: plain,
     next_at: plain,
     last_error: plain,
@@ -174,4 +175,4 @@ record!(WholeChanges { request_id: plain, task_id: plain, changes: json });
 
 record!(Conversation { channel: plain, key: plain, task_id: plain, workspace: plain, updated_at: plain });
 
-record!(ChannelRecord { name: plain, cursor: plain, is_paused: plain, updated_at: plain });
+record!(ChannelRecord { name: plain, cursor: plain, memory: plain, is_paused: plain, updated_at: plain });

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::super::{ChannelError, Tap};
 use super::LIMIT;
 use super::api::{self, Api};
-use crate::channel::text;
+use crate::channel::text::{self, Mentions};
 
 /// The `responder_type` of a person.
 const PERSON: &str = "user";
@@ -93,7 +93,7 @@ impl CanvasRequests {
             let body = json!({
                 "kind": "approval", "recipient_type": "user",
                 "title": format!("{title} [{}]", asked.name()),
-                "detail": text::chat(&only_request(attempt, asked), attempt.may_be_duplicate, LIMIT),
+                "detail": text::chat(&only_request(attempt, asked), attempt.may_be_duplicate, LIMIT, Mentions::None),
             });
             let reply = api.post(&api.of_workspace("requests"), &body).await?;
             match reply.body["request_id"].as_str() {
@@ -195,8 +195,9 @@ impl CanvasRequests {
 /// Splits an attempt into requests for the canvas, and the rest as text. Questions need an answer in words, and a request
 /// that cannot be shown completely must not be approved with a click.
 pub fn split_decidable(attempt: &Attempt) -> (Attempt, Option<Attempt>) {
-    let is_decidable =
-        |asked: &&Asked| !asked.is_question() && text::is_whole(&only_request(attempt, asked), LIMIT);
+    let is_decidable = |asked: &&Asked| {
+        !asked.is_question() && text::is_whole(&only_request(attempt, asked), LIMIT, Mentions::None)
+    };
     let (decidable, rest): (Vec<_>, Vec<_>) = attempt.notice.requests().iter().partition(is_decidable);
     let has_text = decidable.is_empty() || !rest.is_empty();
     let of = |requests: Vec<&Asked>| Attempt {
@@ -208,8 +209,8 @@ pub fn split_decidable(attempt: &Attempt) -> (Attempt, Option<Attempt>) {
 
 /// The text of an attempt. Below a request that was cut there is a note on how to decide it.
 pub fn message_text(attempt: &Attempt) -> String {
-    let text = text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT);
-    let is_cut = !text::is_whole(&attempt.notice, LIMIT);
+    let text = text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT, Mentions::None);
+    let is_cut = !text::is_whole(&attempt.notice, LIMIT, Mentions::None);
     let cut = attempt.notice.requests().iter().filter(|asked| is_cut && !asked.is_question());
     let Some(AboutTask { id, .. }) = attempt.notice.task() else { return text };
     let id = id.short();
@@ -230,7 +231,7 @@ pub fn ids(attempt: &Attempt) -> Vec<RequestName> {
 
 /// The requests that the text shows completely.
 pub fn requests_in_text(attempt: &Attempt) -> Vec<RequestName> {
-    if text::is_whole(&attempt.notice, LIMIT) { ids(attempt) } else { Vec::new() }
+    if text::is_whole(&attempt.notice, LIMIT, Mentions::None) { ids(attempt) } else { Vec::new() }
 }
 
 fn only_request(attempt: &Attempt, asked: &Asked) -> Notice {

@@ -1,6 +1,7 @@
 //! The messages between the bridge and a plugin. Pure. `docs/channels.md` documents the protocol.
 
 use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
+use codex_bridge_core::outbox::notice::TextFormat;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Asked, Attempt, Content, Outcome};
 use codex_bridge_core::request::{Button, RequestName};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use super::process::CallError;
 use crate::amount;
-use crate::channel::text::{self, Limit};
+use crate::channel::text::{self, Limit, Mentions};
 use crate::channel::{Progress, Tap, attachments};
 
 /// The longest place: a target also has to hold the channel's name.
@@ -210,15 +211,17 @@ pub fn send(place: &str, attempt: &Attempt, capabilities: &Capabilities) -> Valu
         Content::Reply(_) => "reply",
         Content::Finished(_) | Content::Test => "notice",
     };
+    let is_markdown =
+        matches!(&notice.content, Content::Reply(reply) if reply.format == TextFormat::Markdown);
     let decidable = notice.requests().iter().filter(|asked| !asked.is_question());
     let actions = decidable.flat_map(|asked| actions(place, asked));
     // A request that is not shown completely has no button to approve it.
-    let is_whole = text::is_whole(notice, capabilities.limit());
+    let is_whole = text::is_whole(notice, capabilities.limit(), Mentions::Relayed);
     let actions = actions.filter(|action| is_whole || action["style"] != "primary");
     let expires_at = notice.requests().iter().filter_map(|asked| asked.expires_at).min().map(amount::rfc3339);
     json!({
-        "outbox_id": attempt.key, "target": place, "kind": kind, "format": "text",
-        "text": text::chat(notice, attempt.may_be_duplicate, capabilities.limit()), "in_reply_to": notice.in_reply_to(),
+        "outbox_id": attempt.key, "target": place, "kind": kind, "format": if is_markdown { "markdown" } else { "text" },
+        "text": text::chat(notice, attempt.may_be_duplicate, capabilities.limit(), Mentions::Relayed), "in_reply_to": notice.in_reply_to(),
         "actions": if capabilities.approve { actions.collect::<Vec<_>>() } else { Vec::new() },
         "expires_at": expires_at, "attempt": attempt.number, "maybe_duplicate": attempt.may_be_duplicate,
     })

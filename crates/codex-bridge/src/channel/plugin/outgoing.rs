@@ -5,12 +5,14 @@ use std::time::Duration;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Attempt, Outcome};
 use codex_bridge_core::request::RequestName;
+use redact::plain::readable;
 use serde_json::json;
 
 use super::memory::{ProgressMessage, RequestMessage};
 use super::process::Process;
 use super::{Plugin, READY_TIMEOUT, envelope};
-use crate::channel::{Progress, recent, text};
+use crate::channel::text::{self, Mentions};
+use crate::channel::{Progress, recent};
 
 /// How long a plugin may take to send a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(40);
@@ -57,7 +59,7 @@ impl Plugin {
         let params = envelope::send(place, attempt, &capabilities);
         let mut outcome = envelope::outcome(process.call("send", params.clone(), SEND_TIMEOUT).await);
         if let Outcome::Delivered { shown, .. } = &mut outcome
-            && text::is_whole(&attempt.notice, capabilities.limit())
+            && text::is_whole(&attempt.notice, capabilities.limit(), Mentions::Relayed)
         {
             shown.extend(attempt.notice.requests().iter().map(|asked| asked.request_id.clone()));
         }
@@ -81,7 +83,11 @@ impl Plugin {
         if capabilities.typing && !progress.is_finished {
             process.notify("typing", &json!({ "target": progress.place }));
         }
-        let text = text::with_note("", &text::harmless(&progress.text), capabilities.limit());
+        let text = text::with_note(
+            "",
+            &Mentions::Relayed.made_inert(&readable(&progress.text)),
+            capabilities.limit(),
+        );
         let known = self.state().memory.progress_messages.get(progress.message_id.as_str()).cloned();
         let message_id = match known {
             None if progress.is_finished => return,

@@ -127,16 +127,8 @@ fn what_a_repetition_does_depends_on_the_receiver() {
          [channels.mail]\ntype = \"exec\"\nargv = [\"mail\"]\n\
          [channels.feishu]\ntype = \"feishu\"\napp_id = \"a\"\napp_secret = \"b\"\nchat = \"oc_1\"\n",
     );
-    let repeats = |target: &str| {
-        registry.repeats(&Attempt {
-            key: "dlv-1".into(),
-            target: target.to_owned(),
-            notice: notice(Occasion::Test),
-            number: 1,
-            twins: 0,
-            may_be_duplicate: false,
-        })
-    };
+    let repeats =
+        |target: &str| registry.repeats(&Attempt::first("dlv-1".into(), target, notice(Occasion::Test)));
     assert_eq!(repeats("own"), Repeats::Idempotent { within: None });
     assert!(matches!(repeats("feishu"), Repeats::Idempotent { within: Some(_) }));
     for target in ["slack", "exec:mail"] {

@@ -1,7 +1,8 @@
-//! Telegram's Bot API (10.3): a bot's methods, its chats, and the meaning of replies to `sendMessage`. Messages are plain
-//! text: no parse mode, no link previews.
+//! Telegram's Bot API (10.3): a bot's methods, its chats, and the meaning of replies to `sendMessage`. Formatting is sent as
+//! entities beside the text, never as a parse mode, which could fail. No link previews.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 use codex_bridge_core::outbox::Outcome;
@@ -10,12 +11,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::channel::http::{self, Call, Reply};
-use crate::channel::text::Limit;
+use crate::channel::text::{Limit, Limits, Span, Style, Styled};
 
 /// Telegram's own server.
 pub const API: &str = "https://api.telegram.org";
-/// The longest message.
-pub const LIMIT: Limit = Limit::Utf16(4096);
+/// The limits of a message.
+pub const LIMITS: Limits = Limits { text: Limit::Utf16(4096), spans: 100 };
+/// The longest address of a link, in bytes.
+const LINK_BYTES: usize = 2_000;
 
 /// A client for a bot's methods.
 pub struct Bot {
@@ -50,6 +53,17 @@ impl Bot {
     /// Calls a method.
     pub async fn call(&self, method: &str, body: &Value) -> Result<Reply, http::Error> {
         Call::post(format!("{}/{method}", self.base), body).send().await
+    }
+
+    /// Sends a text as a file.
+    pub async fn send_file(
+        &self,
+        fields: &[(&str, String)],
+        name: &str,
+        text: &str,
+    ) -> Result<Reply, http::Error> {
+        let url = format!("{}/sendDocument", self.base);
+        Call::post_file(url, fields, ("document", name), text).send().await
     }
 
     /// Polls for a list, with a timeout of its own.
@@ -106,19 +120,89 @@ impl Place {
         })
     }
 
+    /// Whether others than one person read the place.
+    pub fn is_shared(&self) -> bool {
+        !matches!(self.chat, Chat::Number(chat) if chat > 0)
+    }
+
     /// The body of `sendMessage`.
-    pub fn message(&self, text: &str) -> Value {
+    pub fn message(&self, text: &Styled) -> Value {
         let chat: Value = match &self.chat {
             Chat::Number(number) => (*number).into(),
             Chat::Name(name) => name.as_str().into(),
         };
-        let mut body =
-            json!({ "chat_id": chat, "text": text, "link_preview_options": { "is_disabled": true } });
+        let mut body = content(text, self.is_shared());
+        body["chat_id"] = chat;
         if let Some(topic) = self.topic {
             body["message_thread_id"] = topic.into();
         }
         body
     }
+}
+
+/// The text of a message with its formatting. Where others read it, words behind `@` are code, so that nobody is notified.
+pub fn content(text: &Styled, is_shared: bool) -> Value {
+    let mut spans = text.spans.clone();
+    if is_shared {
+        spans.extend(mentions(text));
+        spans.sort_by_key(|span| (span.range.start, usize::MAX - span.range.end));
+    }
+    let entities = entities(&text.text, &spans);
+    json!({ "text": text.text, "entities": entities, "link_preview_options": { "is_disabled": true } })
+}
+
+/// The names behind `@` outside of code, as code.
+fn mentions(text: &Styled) -> Vec<Span> {
+    let is_of_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    let is_code = |at: usize| text.spans.iter().any(|span| span.style.is_code() && span.range.contains(&at));
+    let names = text.text.match_indices('@').filter_map(|(at, _)| {
+        let name = &text.text[at + 1..];
+        let length = name.find(|char| !is_of_name(char)).unwrap_or(name.len());
+        (length > 0 && !is_code(at)).then(|| Span { range: at..at + 1 + length, style: Style::Code })
+    });
+    names.collect()
+}
+
+/// Formatting as entities, whose places are counted in UTF-16. Telegram allows no other entity within code.
+fn entities(text: &str, spans: &[Span]) -> Vec<Value> {
+    let code: Vec<&Span> = spans.iter().filter(|span| span.style.is_code()).collect();
+    let mut entities = Vec::new();
+    for span in spans {
+        let mut pieces = vec![span.range.clone()];
+        for other in code.iter().filter(|_| !span.style.is_code()) {
+            pieces = pieces.into_iter().flat_map(|piece| without(&piece, &other.range)).collect();
+        }
+        entities.extend(pieces.into_iter().map(|piece| entity(text, &piece, &span.style)));
+    }
+    entities.truncate(LIMITS.spans);
+    entities
+}
+
+/// What is left of a range without another one.
+fn without(range: &Range<usize>, other: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+    let before = range.start..range.end.min(other.start);
+    let behind = range.start.max(other.end)..range.end;
+    [before, behind].into_iter().filter(|piece| piece.start < piece.end)
+}
+
+fn entity(text: &str, range: &Range<usize>, style: &Style) -> Value {
+    let units = |text: &str| text.encode_utf16().count();
+    let mut entity = json!({ "offset": units(&text[..range.start]), "length": units(&text[range.clone()]) });
+    entity["type"] = match style {
+        Style::Bold => "bold",
+        Style::Italic => "italic",
+        Style::Struck => "strikethrough",
+        Style::Code => "code",
+        Style::Block { .. } => "pre",
+        Style::Link(_) => "text_link",
+    }
+    .into();
+    match style {
+        Style::Link(address) => entity["url"] = address.chars().take(LINK_BYTES).collect::<String>().into(),
+        Style::Block { language: Some(language) } => entity["language"] = language.as_str().into(),
+        _ => {}
+    }
+    entity
 }
 
 /// The meaning of a reply to `sendMessage`.

@@ -5,82 +5,96 @@ use std::time::{Duration, Instant};
 use codex_bridge_core::chats::{Choice, Verdict};
 use codex_bridge_core::request::{DecisionWord, RequestName, RequestRecord, RequestState};
 use jiff::Timestamp;
+use redact::plain::readable;
 use serde_json::Value;
 
-use super::api::LIMIT;
+use super::api::LIMITS;
 use super::memory::{ProgressMessage, RequestMessage};
 use super::outgoing::{EditOutcome, numeric_place};
 use super::{Telegram, keyboard};
-use crate::amount;
-use crate::channel::{Progress, Tap, text};
+use crate::channel::text::Styled;
+use crate::channel::{Progress, Tap};
 
 /// The pause between progress edits in a group.
 const GROUP_EDITS_EVERY: Duration = Duration::from_secs(6);
 
 impl Telegram {
-    /// Shows the outcome of a tap: first in the message, for everybody, then to the person who tapped.
+    /// Shows the outcome of a tap: first in the message, for everybody, then to the person who tapped. A tap that came too late
+    /// changes no message: the outcome that counts is shown there, or soon will be.
     pub(super) async fn show_verdict(&self, tap: &Tap, verdict: &Verdict) {
-        // Until then the request is not in `shown_requests`, so `show_closed` does not edit the message.
-        let tapped = self.memory().taps.get(&tap.id).cloned();
-        if let (Some(tapped), Some(message_id)) = (tapped, number(tap))
-            && matches!(verdict, Verdict::Taken { .. } | Verdict::TooLate { .. })
-        {
-            let known = self.known(tap.conversation.as_str(), message_id);
-            let text_before = tapped.text.or_else(|| known.as_ref().map(|message| message.text.clone()));
-            let note = match verdict {
-                Verdict::Taken { .. } => {
-                    format!(
-                        "{} by {}, {:.0}",
-                        outcome_of(&tap.choice).past_tense(),
-                        tapped.who,
-                        Timestamp::now()
-                    )
-                }
-                late => late.text().to_owned(),
-            };
-            if let Some(text_before) = text_before {
-                let buttons = keyboard::without(&tapped.buttons, &tap.button.request_id);
-                let note = format!("{}: {note}", tap.button.request_id.short());
-                let message = RequestMessage {
-                    place: tap.conversation.0.clone(),
-                    message_id,
-                    text: text::with_note(&text_before, &note, LIMIT),
-                    buttons,
-                    requests: known.map(|message| message.requests).unwrap_or_default(),
-                };
-                self.update(message, &tap.button.request_id).await;
-            }
+        if let Verdict::Taken { .. } = verdict {
+            self.show_decision(tap).await;
         }
         self.toast(&tap.id, verdict.text()).await;
+        // Until then the request is not in `shown_requests`, so `show_closed` does not edit the message.
         self.memory().taps.remove(&tap.id);
+    }
+
+    async fn show_decision(&self, tap: &Tap) {
+        let _editing = self.editing.lock().await;
+        let tapped = self.memory().taps.get(&tap.id).cloned();
+        let (Some(tapped), Some(message_id)) = (tapped, number(tap)) else { return };
+        let known = self.known(tap.conversation.as_str(), message_id);
+        // Of a message that is no longer known, Telegram sends the text.
+        let foreign = || {
+            Some(RequestMessage {
+                place: tap.conversation.0.clone(),
+                message_id,
+                text: tapped.text.clone()?,
+                spans: Vec::new(),
+                buttons: tapped.buttons.clone(),
+                requests: Vec::new(),
+                has_several: true,
+            })
+        };
+        if let Some(message) = known.or_else(foreign) {
+            let outcome = format!(
+                "{} by {}, {}",
+                outcome_of(&tap.choice).past_tense(),
+                tapped.who,
+                time_of_day(Timestamp::now())
+            );
+            self.add_outcome(message, &tap.button.request_id, &outcome).await;
+        }
     }
 
     /// Shows that a request was decided at another door or is no longer open.
     pub(super) async fn show_closed(&self, request: &RequestRecord) {
+        let _editing = self.editing.lock().await;
         let all = self.memory().request_messages.clone();
         let id = &request.request_id;
         for message in all.into_iter().filter(|message| message.requests.contains(id)) {
-            let note = format!("{}: {}", id.short(), closed(request));
-            let text = text::with_note(&message.text, &note, LIMIT);
-            let buttons = keyboard::without(&message.buttons, id);
-            self.update(RequestMessage { text, buttons, ..message }, id).await;
+            self.add_outcome(message, id, &closed(request)).await;
         }
+    }
+
+    /// Adds the outcome of a request to its message, in place of its buttons.
+    async fn add_outcome(&self, message: RequestMessage, id: &RequestName, outcome: &str) {
+        let note =
+            if message.has_several { format!("{}: {outcome}", id.short()) } else { capitalised(outcome) };
+        let Styled { text, spans } = message.shown().with_note(&note, LIMITS.text);
+        let buttons = keyboard::without(&message.buttons, id);
+        self.update(RequestMessage { text, spans, buttons, ..message }, id).await;
     }
 
     /// Edits a message and removes a request from it. After a failed edit the message is kept as it was, for a retry.
     async fn update(&self, mut message: RequestMessage, request_id: &RequestName) {
-        let edited = self.edit(&message.place, message.message_id, &message.text, &message.buttons).await;
+        let edited = self.edit(&message.place, message.message_id, &message.shown(), &message.buttons).await;
         if edited == EditOutcome::Later {
             return;
         }
         message.requests.retain(|id| id != request_id);
-        let mut memory = self.memory();
-        let is_same =
-            |other: &RequestMessage| other.place == message.place && other.message_id == message.message_id;
-        memory.request_messages.retain(|other| !is_same(other));
-        if !message.requests.is_empty() && edited == EditOutcome::Done {
-            memory.request_messages.push(message);
+        {
+            let mut memory = self.memory();
+            let is_same = |other: &RequestMessage| {
+                other.place == message.place && other.message_id == message.message_id
+            };
+            memory.request_messages.retain(|other| !is_same(other));
+            if !message.requests.is_empty() && edited == EditOutcome::Done {
+                memory.request_messages.push(message);
+            }
         }
+        self.keep().await;
     }
 
     fn known(&self, place: &str, message_id: i64) -> Option<RequestMessage> {
@@ -96,7 +110,8 @@ impl Telegram {
     pub(super) async fn show_progress(&self, progress: &Progress) {
         let turn = progress.message_id.as_str();
         let known = self.memory().progress_messages.get(turn).cloned();
-        let text = text::with_note("", &text::harmless(&progress.text), LIMIT);
+        let text = readable(&progress.text);
+        let text = Styled::default().with_note(&text, LIMITS.text).text;
         match known {
             None if progress.is_finished => {}
             None => {
@@ -104,9 +119,11 @@ impl Telegram {
                 let shown = ProgressMessage { place: progress.place.clone(), message_id: None, text };
                 // Stored before sending, so that there is never a second message for the turn.
                 self.memory().progress_messages.insert(turn, shown.clone());
-                let sent = self.post(&place, &shown.text, &Value::Null, None).await;
+                let sent = self.post(&place, &shown.text.as_str().into(), &Value::Null, None).await;
                 let message_id = sent.ok().and_then(|reply| reply.body["result"]["message_id"].as_i64());
                 self.memory().progress_messages.insert(turn, ProgressMessage { message_id, ..shown });
+                // At once: after a crash nobody else would know that the message has to be edited.
+                self.keep().await;
             }
             Some(shown) => self.edit_progress(progress, shown, text).await,
         }
@@ -116,14 +133,17 @@ impl Telegram {
         let edited = match shown.message_id {
             Some(_) if shown.text == text => EditOutcome::Done,
             Some(_) if !self.may_edit_progress(&shown.place) => EditOutcome::Later,
-            Some(message_id) => self.edit(&shown.place, message_id, &text, &Value::Null).await,
+            Some(message_id) => {
+                self.edit(&shown.place, message_id, &text.as_str().into(), &Value::Null).await
+            }
             None => EditOutcome::Never,
         };
-        let mut memory = self.memory();
         if progress.is_finished && edited != EditOutcome::Later {
-            memory.progress_messages.remove(progress.message_id.as_str());
+            self.memory().progress_messages.remove(progress.message_id.as_str());
+            self.keep().await;
         } else if edited == EditOutcome::Done {
-            memory.progress_messages.insert(progress.message_id.as_str(), ProgressMessage { text, ..shown });
+            let shown = ProgressMessage { text, ..shown };
+            self.memory().progress_messages.insert(progress.message_id.as_str(), shown);
         }
     }
 
@@ -157,8 +177,8 @@ fn outcome_of(choice: &Choice) -> DecisionWord {
 
 fn closed(request: &RequestRecord) -> String {
     let by = request.decided_by.as_deref().unwrap_or("somebody");
-    let at = request.decided_at.or(request.closed_at).map(amount::rfc3339);
-    let at = at.map(|at| format!(", {at}")).unwrap_or_default();
+    let at = request.decided_at.or(request.closed_at).and_then(|at| Timestamp::from_millisecond(at).ok());
+    let at = at.map(|at| format!(", {}", time_of_day(at))).unwrap_or_default();
     match request.state {
         RequestState::Expired => format!("nobody answered in time, so it was declined{at}"),
         RequestState::Orphaned => "no longer open: its turn has ended".to_owned(),
@@ -167,4 +187,14 @@ fn closed(request: &RequestRecord) -> String {
             format!("{} by {by}{at}", request.decision.as_ref().map_or("answered", DecisionWord::past_tense))
         }
     }
+}
+
+/// `14:05 UTC`: people in a chat may be in any time zone.
+fn time_of_day(at: Timestamp) -> String {
+    at.strftime("%H:%M UTC").to_string()
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Sends and edits messages. A delivery may take several messages: the sent ones are remembered, so that a retry continues
-//! behind them.
+//! Sends and edits messages. A delivery may take several messages: each that has arrived is stored, so that a retry continues
+//! behind it.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Attempt, Outcome};
 use serde_json::{Value, json};
 
-use super::api::{Chat, LIMIT, Place, outcome, retry_after};
-use super::memory::{PartsSent, RequestMessage};
+use super::api::{Chat, LIMITS, Place, content, outcome, retry_after};
+use super::memory::RequestMessage;
 use super::{Telegram, keyboard, update};
 use crate::channel::http::{self, Reply};
 use crate::channel::recent;
-use crate::channel::text::{self, Part};
+use crate::channel::text::{self, Body, Part, Styled};
 
 /// The longest reply to a tap, in characters.
 const TOAST_CHARS: usize = 190;
@@ -44,56 +44,51 @@ fn has_any(buttons: &Value) -> bool {
 impl Telegram {
     /// Delivers a notice. A chat that is named by `@name` gets no buttons, since its taps carry a number that is not known here.
     pub(super) async fn deliver(&self, at: &str, attempt: &Attempt) -> Outcome {
-        match self.place(at) {
-            Err(why) => Outcome::failed(Refusal::Never, why),
-            Ok(place) => match place.chat {
-                Chat::Number(chat) if !self.only_sends() => self.send_in_parts(chat, &place, attempt).await,
-                _ => self.send_plain(&place, attempt).await,
-            },
+        let place = match self.place(at) {
+            Ok(place) => place,
+            Err(why) => return Outcome::failed(Refusal::Never, why),
+        };
+        let chat = if let Chat::Number(chat) = place.chat { Some(chat) } else { None };
+        let has_buttons = chat.is_some() && !self.only_sends();
+        let mut reply_to = chat
+            .zip(attempt.notice.in_reply_to())
+            .and_then(|(chat, id)| update::message_number(id, self.memory().current_chat(chat)));
+        let mut parts = text::parts(&attempt.notice, LIMITS);
+        if !has_buttons {
+            for part in &mut parts {
+                part.decides.clear();
+            }
         }
-    }
-
-    async fn send_plain(&self, place: &Place, attempt: &Attempt) -> Outcome {
-        let body = place.message(&text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT));
-        match self.bot.call("sendMessage", &body).await {
-            Ok(reply) => outcome(&reply),
-            Err(error) => error.into(),
-        }
-    }
-
-    async fn send_in_parts(&self, chat: i64, place: &Place, attempt: &Attempt) -> Outcome {
-        let reply_to = attempt.notice.in_reply_to();
-        let mut reply_to =
-            reply_to.and_then(|id| update::message_number(id, self.memory().current_chat(chat)));
-        let [parts, marked] = [false, true].map(|marks| text::parts(&attempt.notice, marks, LIMIT));
-        let key = attempt.key.as_str();
-        let mut parts_sent = self.memory().parts_sent(attempt);
+        let shown = text::requests_shown_whole(&parts);
+        let (sent, count) = (attempt.parts.sent(), parts.len());
         let mut last = Outcome::delivered(None);
-        // A repetition has as many parts as the first attempt.
-        for (number, (plain, marked)) in parts.iter().zip(&marked).enumerate().skip(parts_sent.sent) {
-            let part = if number < parts_sent.in_doubt { marked } else { plain };
-            let doubtful = PartsSent { in_doubt: parts_sent.in_doubt.max(number + 1), ..parts_sent };
-            // Noted before the outcome is known: an attempt that times out ends in the next line.
-            self.memory().parts_sent.insert(key, doubtful);
-            last = self.send_part(place, part, reply_to.take()).await;
-            if let Outcome::Failed { in_doubt, .. } = &mut last {
-                self.memory().parts_sent.insert(key, if *in_doubt { doubtful } else { parts_sent });
-                // After a restart the sent messages are unknown and would be sent again.
-                *in_doubt |= number > 0;
+        for (number, part) in parts.into_iter().enumerate().skip(sent) {
+            // Each message is noted before the next one is sent, so only the first may have arrived.
+            let is_doubtful = attempt.may_be_duplicate && number == sent;
+            let part = if is_doubtful { part.marked() } else { part };
+            last = self.send_part(&place, &part, reply_to.take()).await;
+            if let Outcome::Failed { .. } = last {
                 return last;
             }
-            parts_sent.sent = number + 1;
+            if number + 1 < count
+                && let Err(why) = attempt.parts.note(number + 1).await
+            {
+                return Outcome::in_doubt(why);
+            }
         }
-        self.memory().parts_sent.remove(key);
-        if let Outcome::Delivered { shown, .. } = &mut last {
-            *shown = text::requests_shown_whole(&parts);
+        if let Outcome::Delivered { shown: told, .. } = &mut last {
+            *told = shown;
         }
         last
     }
 
     async fn send_part(&self, place: &Place, part: &Part<'_>, reply_to: Option<i64>) -> Outcome {
+        let text = match &part.body {
+            Body::Text(text) => text,
+            Body::File { name, text, caption } => return self.send_file(place, name, text, caption).await,
+        };
         let buttons = keyboard::buttons(&part.decides);
-        let reply = match self.post(place, &part.text, &buttons, reply_to).await {
+        let reply = match self.post(place, text, &buttons, reply_to).await {
             Ok(reply) => reply,
             Err(error) => return error.into(),
         };
@@ -102,25 +97,43 @@ impl Telegram {
         if let (Outcome::Delivered { .. }, Some(message_id)) = (&outcome, number)
             && has_any(&buttons)
         {
-            let requests = part.decides.iter().map(|shown| shown.asked.request_id.clone()).collect();
-            let (place, text) = (place.to_string(), part.text.clone());
-            let message = RequestMessage { place, message_id, text, buttons, requests };
+            let requests: Vec<_> = part.decides.iter().map(|shown| shown.asked.request_id.clone()).collect();
+            let Styled { text, spans } = text.clone();
+            let (place, has_several) = (place.to_string(), requests.len() > 1);
+            let message = RequestMessage { place, message_id, text, spans, buttons, requests, has_several };
             recent::push(&mut self.memory().request_messages, message);
+            self.keep().await;
         }
         outcome
+    }
+
+    async fn send_file(&self, place: &Place, name: &str, text: &str, caption: &str) -> Outcome {
+        let chat = match &place.chat {
+            Chat::Number(chat) => self.memory().current_chat(*chat).to_string(),
+            Chat::Name(name) => name.clone(),
+        };
+        let topic = place.topic.map(|topic| ("message_thread_id", topic.to_string()));
+        let caption = Some(("caption", caption.to_owned())).filter(|(_, caption)| !caption.is_empty());
+        let fields: Vec<_> = [("chat_id", chat)].into_iter().chain(topic).chain(caption).collect();
+        match self.bot.send_file(&fields, name, text).await {
+            Ok(reply) => outcome(&reply),
+            Err(error) => error.into(),
+        }
     }
 
     /// Sends a message; follows a group that became a supergroup.
     pub(super) async fn post(
         &self,
         place: &Place,
-        text: &str,
+        text: &Styled,
         buttons: &Value,
         reply_to: Option<i64>,
     ) -> Result<Reply, http::Error> {
         let mut body = place.message(text);
-        let chat = self.memory().current_chat(body["chat_id"].as_i64().unwrap_or_default());
-        body["chat_id"] = chat.into();
+        let chat = body["chat_id"].as_i64().map(|chat| self.memory().current_chat(chat));
+        if let Some(chat) = chat {
+            body["chat_id"] = chat.into();
+        }
         if let Some(message_id) = reply_to {
             body["reply_parameters"] =
                 json!({ "message_id": message_id, "allow_sending_without_reply": true });
@@ -129,9 +142,11 @@ impl Telegram {
             body["reply_markup"] = json!({ "inline_keyboard": buttons });
         }
         let reply = self.bot.call("sendMessage", &body).await?;
+        let Some(chat) = chat else { return Ok(reply) };
         self.note_flood(chat, &reply);
         let Some(now) = reply.body["parameters"]["migrate_to_chat_id"].as_i64() else { return Ok(reply) };
         self.memory().moved.insert(chat, now);
+        self.keep().await;
         body["chat_id"] = now.into();
         if let Some(body) = body.as_object_mut() {
             body.remove("reply_parameters");
@@ -144,19 +159,19 @@ impl Telegram {
         &self,
         place: &str,
         message_id: i64,
-        text: &str,
+        text: &Styled,
         buttons: &Value,
     ) -> EditOutcome {
-        let Ok((chat, _)) = numeric_place(place) else { return EditOutcome::Never };
+        let Ok((chat, place)) = numeric_place(place) else { return EditOutcome::Never };
         let chat = self.memory().current_chat(chat);
         if self.memory().is_rate_limited(chat) {
             return EditOutcome::Later;
         }
-        let body = json!({
-            "chat_id": chat, "message_id": message_id, "text": text,
-            "link_preview_options": { "is_disabled": true },
-            "reply_markup": { "inline_keyboard": if buttons.is_array() { buttons.clone() } else { json!([]) } },
-        });
+        let mut body = content(text, place.is_shared());
+        body["chat_id"] = chat.into();
+        body["message_id"] = message_id.into();
+        let buttons = if buttons.is_array() { buttons.clone() } else { json!([]) };
+        body["reply_markup"] = json!({ "inline_keyboard": buttons });
         let Ok(reply) = self.bot.call("editMessageText", &body).await else { return EditOutcome::Later };
         self.note_flood(chat, &reply);
         let described = reply.body["description"].as_str().unwrap_or_default();
@@ -181,7 +196,7 @@ impl Telegram {
         let text: String = text.chars().take(TOAST_CHARS).collect();
         let mut body = json!({ "callback_query_id": tap_id });
         if !text.is_empty() {
-            (body["text"], body["show_alert"]) = (text.into(), true.into());
+            body["text"] = text.into();
         }
         if let Err(error) = self.bot.call("answerCallbackQuery", &body).await {
             tracing::debug!(channel = self.name, %error, "the answer to a tap could not be sent");

@@ -16,9 +16,9 @@ fn a_tap_that_could_not_be_decided_on_comes_again_when_the_channel_is_begun_agai
         "id": "77", "from": {"id": 42, "first_name": "Ada"}, "data": "a:req-12ab34cd",
         "message": {"message_id": 9, "from": {"id": 4711}, "chat": {"id": 42}, "text": "Codex asks"},
     }});
-    let taps = || bot.read_updates(None, std::slice::from_ref(&tap)).0.taps.len();
+    let taps = || bot.read_updates(std::slice::from_ref(&tap)).0.taps.len();
     // Only the synchronous part of a start; the returned future would call the platform.
-    let begin = || drop(bot.start(None));
+    let begin = || drop(bot.start(Stored::default()));
     begin();
     assert_eq!((taps(), taps()), (1, 0), "one that comes twice is decided on once");
     begin();
@@ -27,8 +27,10 @@ fn a_tap_that_could_not_be_decided_on_comes_again_when_the_channel_is_begun_agai
         place: "42".to_owned(),
         message_id: 9,
         text: "Codex asks".to_owned(),
+        spans: Vec::new(),
         buttons: json!([]),
         requests: vec!["req-12ab34cd".into()],
+        has_several: false,
     });
     assert!(bot.shown_requests().is_empty(), "who decides is shown with their name");
     begin();

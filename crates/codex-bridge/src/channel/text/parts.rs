@@ -1,24 +1,60 @@
-//! Splits the requests of a notice into messages for a chat with buttons. The buttons of a request are below its last
-//! message. A request that was not shown completely gets no button to approve it.
+//! Splits a notice into messages with formatting, for a chat with buttons. The buttons of a request are below its last
+//! message. A request that was not shown completely gets no button to approve it. An answer that would take too many messages
+//! becomes a file.
 
-use codex_bridge_core::outbox::{Asked, Notice};
+use codex_bridge_core::outbox::notice::{Reply, TextFormat};
+use codex_bridge_core::outbox::{Asked, Content, Notice};
 use codex_bridge_core::request::RequestName;
 use codex_bridge_core::task::TaskId;
+use codex_session::ask::{Detail, Label};
+use redact::plain::{plain, readable};
 
-use super::{DUPLICATE, DecisionPlace, Limit, chat, harmless, other_lines, request, requests};
+use super::{
+    DUPLICATE, DecisionPlace, Limit, Mentions, Style, Styled, answer, chat, cut_note, finished_lines, foot,
+    heading, other_lines, request_text, requests, was_cut,
+};
 
 /// The limit of messages for one request; nobody reads more.
 const MAX_PARTS: usize = 10;
+/// The limit of messages for one answer; a longer one is a file.
+const MAX_ANSWER_PARTS: usize = 5;
 /// The end of a message that the next one continues.
 const CONTINUED: &str = "\n… (continued below)";
+/// The end of a message whose whole text is in the file behind it.
+const IN_FILE: &str = "\n\n… (all of it is in the file below)";
+
+/// The limits of a platform's messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest text.
+    pub text: Limit,
+    /// The most spans of formatting in a message.
+    pub spans: usize,
+}
 
 /// One message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part<'a> {
-    /// The text of the message.
-    pub text: String,
+    /// What is sent.
+    pub body: Body,
     /// The requests with buttons below it.
     pub decides: Vec<ShownRequest<'a>>,
+}
+
+/// What a message consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// A text.
+    Text(Styled),
+    /// A text that is sent as a file.
+    File {
+        /// The name of the file.
+        name: &'static str,
+        /// The text in it.
+        text: String,
+        /// The text below it.
+        caption: String,
+    },
 }
 
 /// A request with buttons.
@@ -30,10 +66,26 @@ pub struct ShownRequest<'a> {
     pub is_whole: bool,
 }
 
-/// Whether one message can show all requests of a notice completely.
-pub fn is_whole(notice: &Notice, limit: Limit) -> bool {
+impl Part<'_> {
+    fn text(text: Styled) -> Self {
+        Self { body: Body::Text(text), decides: Vec::new() }
+    }
+
+    /// The same, marked as a possible duplicate. There is room for the mark.
+    #[must_use]
+    pub fn marked(self) -> Self {
+        let body = match self.body {
+            Body::Text(text) => Body::Text(Styled::join([Styled::from(DUPLICATE), text], "\n")),
+            Body::File { name, text, .. } => Body::File { name, text, caption: DUPLICATE.to_owned() },
+        };
+        Self { body, ..self }
+    }
+}
+
+/// Whether one plain message can show all requests of a notice completely.
+pub fn is_whole(notice: &Notice, limit: Limit, mentions: Mentions) -> bool {
     notice.requests().iter().all(|asked| !asked.is_long)
-        && limit.length(&chat(notice, true, Limit::Bytes(usize::MAX))) <= limit.max()
+        && limit.length(&chat(notice, true, Limit::Bytes(usize::MAX), mentions)) <= limit.max()
 }
 
 /// The requests that these messages show completely, and that can be approved there.
@@ -43,76 +95,148 @@ pub fn requests_shown_whole(parts: &[Part<'_>]) -> Vec<RequestName> {
 }
 
 /// The messages of a notice, in order. A repetition has as many as the first attempt.
-pub fn parts(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> Vec<Part<'_>> {
-    if notice.requests().is_empty() || is_whole(notice, limit) {
-        let decides = notice.requests().iter().map(fully_shown).collect();
-        return vec![Part { text: chat(notice, may_be_duplicate, limit), decides }];
-    }
-    let mut parts = split_notice(notice, limit.reduced_by(limit.length(DUPLICATE) + 1));
-    for part in parts.iter_mut().filter(|_| may_be_duplicate) {
-        part.text = format!("{DUPLICATE}\n{}", part.text);
-    }
-    parts
+pub fn parts(notice: &Notice, limits: Limits) -> Vec<Part<'_>> {
+    let limits = Limits { text: limits.text.reduced_by(limits.text.length(DUPLICATE) + 1), ..limits };
+    if notice.requests().is_empty() { words(notice, limits) } else { split_notice(notice, limits.text) }
 }
 
-fn fully_shown(asked: &Asked) -> ShownRequest<'_> {
-    ShownRequest { asked, is_whole: true }
+/// The messages of a notice without requests.
+fn words(notice: &Notice, limits: Limits) -> Vec<Part<'_>> {
+    let (text, source, file) = match &notice.content {
+        Content::Reply(Reply { text, format: TextFormat::Diff, .. }) => {
+            let style = Style::Block { language: Some("diff".to_owned()) };
+            let diff = readable(text.text.trim_end());
+            (Styled::new(&diff, style), diff.into_owned(), "changes.diff")
+        }
+        Content::Reply(reply) => {
+            (written_in(reply.format, &reply.text.text), answer(&reply.text.text), "answer.md")
+        }
+        Content::Finished(finished) => {
+            let others = finished_lines(finished, None).into_iter().map(|line| plain_words(&line));
+            let answered =
+                finished.answer.as_ref().map(|answer| written_in(TextFormat::Markdown, &answer.text));
+            let lines = finished_lines(finished, finished.answer.as_ref()).join("\n");
+            (Styled::join(others.chain(answered), "\n"), lines, "answer.md")
+        }
+        Content::Asks(_) | Content::Reminder(_) | Content::Test => {
+            let lines = other_lines(notice).join("\n");
+            (plain_words(&lines), lines, "answer.md")
+        }
+    };
+    let head = Styled::join(heading(notice).iter().map(|line| plain_words(line)), "\n");
+    let note = Some(cut_note(notice)).filter(|_| was_cut(notice));
+    let body = Styled::join([text, note.as_deref().map(plain_words).unwrap_or_default()], "\n");
+    let foot = plain_words(&foot(notice).join("\n"));
+    let split = Styled::join([head.clone(), body, foot.clone()], "\n\n").split(limits.text, limits.spans);
+    let most = if file == "changes.diff" { 1 } else { MAX_ANSWER_PARTS };
+    if split.len() <= most {
+        return split.into_iter().map(Part::text).collect();
+    }
+    let text = note.iter().fold(readable(&source).into_owned(), |text, note| format!("{text}\n\n{note}\n"));
+    let foot = Styled::join([Styled::from(IN_FILE.trim_start()), foot], "\n\n");
+    let room = limits.text.reduced_by(limits.text.length(&foot.text) + 2);
+    let beginning = split.into_iter().next().unwrap_or_default();
+    let beginning = beginning.split(room, limits.spans).into_iter().next().unwrap_or_default();
+    let file = Body::File { name: file, text, caption: String::new() };
+    vec![Part::text(Styled::join([beginning, foot], "\n\n")), Part { body: file, decides: Vec::new() }]
+}
+
+fn plain_words(text: &str) -> Styled {
+    Styled::from(&*readable(text))
+}
+
+fn written_in(format: TextFormat, text: &str) -> Styled {
+    let text = answer(&readable(text));
+    if format == TextFormat::Markdown { Styled::markdown(&text) } else { Styled::from(text.as_str()) }
 }
 
 fn split_notice(notice: &Notice, limit: Limit) -> Vec<Part<'_>> {
-    let mut parts = vec![Part { text: "Codex asks:".to_owned(), decides: Vec::new() }];
+    let rest = other_lines(notice).join("\n");
+    let head = if rest.is_empty() { Styled::from("Codex asks:") } else { plain_words(&rest) };
+    let mut parts = vec![Part::text(head)];
     for (task, asked) in requests(notice) {
-        let text = harmless(&request(task, asked, DecisionPlace::Chat).join("\n"));
-        let joined = parts.last().map(|last| format!("{}\n\n{text}", last.text)).unwrap_or_default();
-        match parts.last_mut() {
-            Some(last) if !asked.is_long && limit.length(&joined) <= limit.max() => {
-                last.text = joined;
-                last.decides.push(fully_shown(asked));
+        let text = styled_request(task, asked);
+        match parts.last_mut().map(|part| (&mut part.body, &mut part.decides)) {
+            Some((Body::Text(last), decides))
+                if !asked.is_long
+                    && limit.length(&last.text) + limit.length(&text.text) + 2 <= limit.max() =>
+            {
+                *last = Styled::join([std::mem::take(last), text], "\n\n");
+                decides.push(ShownRequest { asked, is_whole: true });
             }
             _ => parts.extend(split_request(task, asked, &text, limit)),
         }
     }
-    let rest = harmless(&other_lines(notice).join("\n"));
-    if !rest.is_empty() {
-        parts.push(Part { text: rest, decides: Vec::new() });
-    }
     parts
 }
 
-fn split_request<'a>(task: &TaskId, asked: &'a Asked, text: &str, limit: Limit) -> Vec<Part<'a>> {
-    let mut texts = split(text, limit);
+/// A request with its commands and changes as code, without anything that could deceive who decides on it.
+fn styled_request(task: &TaskId, asked: &Asked) -> Styled {
+    let ask = &asked.ask;
+    let mut lines = vec![Styled::new(&plain(&ask.title), Style::Bold)];
+    lines.extend(ask.details.iter().map(styled_detail));
+    for change in ask.changes.iter().filter(|_| !asked.is_long) {
+        lines.push(Styled::new(
+            plain(&change.diff).trim_end(),
+            Style::Block { language: Some("diff".to_owned()) },
+        ));
+    }
+    // What follows the title, the details and the changes has no code.
+    let bare = Asked {
+        ask: codex_session::Ask { title: String::new(), details: Vec::new(), ..ask.clone() },
+        ..asked.clone()
+    };
+    let bare = if asked.is_long { bare } else { without_changes(bare) };
+    lines.push(Styled::from(request_text(task, &bare, DecisionPlace::Chat).trim_start_matches('\n')));
+    Styled::join(lines, "\n")
+}
+
+fn without_changes(mut asked: Asked) -> Asked {
+    asked.ask.changes.clear();
+    asked
+}
+
+fn styled_detail(detail: &Detail) -> Styled {
+    let (label, text) = (plain(detail.label.as_str()), plain(&detail.text));
+    let is_code = matches!(detail.label, Label::Command | Label::Arguments);
+    match (is_code, text.contains('\n')) {
+        (true, true) => {
+            let block = Styled::new(&text, Style::Block { language: None });
+            Styled::join([Styled::from(&*format!("{label}:")), block], "\n")
+        }
+        (true, false) => {
+            Styled::join([Styled::from(&*format!("{label}:")), Styled::new(&text, Style::Code)], " ")
+        }
+        (false, _) => Styled::from(&*super::labelled(&label, &text).join("\n")),
+    }
+}
+
+fn split_request<'a>(task: &TaskId, asked: &'a Asked, text: &Styled, limit: Limit) -> Vec<Part<'a>> {
+    let mut texts = text.split(limit.reduced_by(limit.length(CONTINUED)), usize::MAX);
     let is_whole = !asked.is_long && texts.len() <= MAX_PARTS;
-    if !is_whole {
+    let last = texts.len().saturating_sub(1);
+    if is_whole {
+        texts.iter_mut().take(last).for_each(|text| text.push(CONTINUED));
+    } else {
         let (id, request) = (task.short(), asked.request_id.short());
         let note = format!(
-            "… (cut: this request is too long to be shown or approved here. `codex-bridge requests {id}` shows all of \
+            "\n… (cut: this request is too long to be shown or approved here. `codex-bridge requests {id}` shows all of \
              it, `codex-bridge approve {id} {request}` approves it; /deny {request} denies it)"
         );
-        let max = limit.max().saturating_sub(limit.length(&note) + 1);
-        let beginning = limit.prefix(text, max).trim_end();
-        texts = vec![format!("{beginning}\n{note}")];
+        let mut beginning = text
+            .split(limit.reduced_by(limit.length(&note)), usize::MAX)
+            .into_iter()
+            .next()
+            .unwrap_or_default();
+        beginning.push(note.as_str());
+        texts = vec![beginning];
     }
     let last = texts.len().saturating_sub(1);
-    let part = |(number, text): (usize, String)| Part {
-        text,
+    let part = |(number, text): (usize, Styled)| Part {
+        body: Body::Text(text),
         decides: if number == last { vec![ShownRequest { asked, is_whole }] } else { Vec::new() },
     };
     texts.into_iter().enumerate().map(part).collect()
-}
-
-/// Splits a text into pieces that fit, at line ends where possible.
-fn split(text: &str, limit: Limit) -> Vec<String> {
-    let max = limit.max().saturating_sub(limit.length(CONTINUED)).max(1);
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while limit.length(rest) > limit.max() {
-        let piece = limit.prefix(rest, max);
-        let line = piece.rfind('\n').filter(|at| *at > piece.len() / 2).map_or(piece.len(), |at| at + 1);
-        pieces.push(format!("{}{CONTINUED}", rest[..line].trim_end_matches('\n')));
-        rest = &rest[line..];
-    }
-    pieces.push(rest.to_owned());
-    pieces
 }
 
 #[cfg(test)]
@@ -122,6 +246,15 @@ mod tests {
     use super::*;
 
     const LIMIT: Limit = Limit::Utf16(4096);
+    const LIMITS: Limits = Limits { text: LIMIT, spans: 100 };
+
+    /// The text of a message.
+    fn said<'a>(part: &'a Part<'_>) -> &'a Styled {
+        match &part.body {
+            Body::Text(text) => text,
+            Body::File { name, .. } => panic!("{name} is a file"),
+        }
+    }
 
     fn notice(commands: &[String]) -> Notice {
         let asked = |(number, command): (usize, &String)| {
@@ -143,16 +276,17 @@ mod tests {
 
     /// The part with the buttons of each request, after checking that the request was shown before.
     fn check(notice: &Notice) -> Vec<(usize, bool)> {
-        let mut said = String::new();
+        let mut all = String::new();
         let mut decided = Vec::new();
-        let marked = parts(notice, true, LIMIT);
-        for (number, part) in parts(notice, false, LIMIT).into_iter().enumerate() {
-            assert_eq!(marked[number].text, format!("{DUPLICATE}\n{}", part.text));
-            assert!(LIMIT.length(&marked[number].text) <= 4096 && !part.text.is_empty());
-            said.push_str(&part.text.replace(CONTINUED, ""));
+        for (number, part) in parts(notice, LIMITS).into_iter().enumerate() {
+            let text = said(&part).text.clone();
+            let marked = said(&part.clone().marked()).text.clone();
+            assert_eq!(marked, format!("{DUPLICATE}\n{text}"));
+            assert!(LIMIT.length(&marked) <= 4096 && !text.is_empty());
+            all.push_str(&text.replace(CONTINUED, ""));
             for shown in part.decides {
                 let command = shown.asked.ask.details[0].text.as_str();
-                assert_eq!(bare(&said).contains(&bare(command)), shown.is_whole);
+                assert_eq!(bare(&all).contains(&bare(command)), shown.is_whole);
                 decided.push((number, shown.is_whole));
             }
         }
@@ -162,13 +296,12 @@ mod tests {
     #[test]
     fn what_fits_is_one_message() {
         let notice = notice(&["ls".to_owned(), "pwd".to_owned()]);
-        let parts = parts(&notice, false, LIMIT);
+        let parts = parts(&notice, LIMITS);
         assert_eq!((parts.len(), parts[0].decides.len()), (1, 2));
-        assert!(
-            parts[0].text.starts_with("Codex asks:\n\nRun a command?\nCommand: ls\n"),
-            "{}",
-            parts[0].text
-        );
+        let Styled { text, spans } = said(&parts[0]);
+        assert!(text.starts_with("Codex asks:\n\nRun a command?\nCommand: ls\n"), "{text}");
+        let code: Vec<_> = spans.iter().filter(|span| span.style.is_code()).collect();
+        assert_eq!(code.iter().map(|span| &text[span.range.clone()]).collect::<Vec<_>>(), ["ls", "pwd"]);
     }
 
     #[test]
@@ -196,11 +329,12 @@ mod tests {
         )
         .unwrap();
         let notice = notice.asking(vec![asked.clone()]);
-        let shown = parts(&notice, false, LIMIT).remove(0);
-        assert!(shown.text.contains("+++ /a\n+new\n") && shown.decides[0].is_whole, "{shown:?}");
+        let shown = parts(&notice, LIMITS).remove(0);
+        assert!(said(&shown).text.contains("+++ /a\n+new\n") && shown.decides[0].is_whole, "{shown:?}");
         let notice = notice.asking(vec![Asked { is_long: true, ..asked }]);
-        let named = parts(&notice, false, LIMIT).remove(1);
-        assert!(named.text.contains("  add: /a\n") && !named.text.contains("+new"), "{named:?}");
+        let named = parts(&notice, LIMITS).remove(1);
+        let text = &said(&named).text;
+        assert!(text.contains("  add: /a\n") && !text.contains("+new"), "{named:?}");
         assert!(!named.decides[0].is_whole);
     }
 
@@ -210,8 +344,7 @@ mod tests {
         let asked = Asked { is_long: true, ..notice.requests()[0].clone() };
         let notice = notice.asking(vec![asked]);
         assert_eq!(check(&notice), [(1, false)]);
-        assert!(
-            parts(&notice, false, LIMIT)[1].text.contains("codex-bridge approve codex-0123456789ab req-0")
-        );
+        let parts = parts(&notice, LIMITS);
+        assert!(said(&parts[1]).text.contains("codex-bridge approve codex-0123456789ab req-0"));
     }
 }

@@ -2,7 +2,15 @@ use codex_bridge_core::outbox::Notice;
 use codex_bridge_core::outbox::notice::NO_TASK;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{Limit, Mentions};
+
+fn text(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
+    super::text(notice, may_be_duplicate, limit, Mentions::Relayed)
+}
+
+fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
+    super::chat(notice, may_be_duplicate, limit, Mentions::Relayed)
+}
 
 fn notice(more: &Value) -> Notice {
     let mut fields = json!({
@@ -74,7 +82,7 @@ fn an_approval_shows_all_that_it_covers_and_how_to_answer() {
     Run a command?
     Command:
       if [[ -f x ]]; then
-        npm i ＠types/node
+        npm i @types/node
       fi
     Directory: /work
     Reason: it is needed
@@ -146,26 +154,6 @@ fn an_answer_that_was_cut_before_says_so() {
 fn what_is_about_no_task_names_none_when_it_is_cut() {
     let reply = notice(&json!({"event": "reply", "task_id": NO_TASK, "answer": "x".repeat(500)}));
     assert!(chat(&reply, false, Limit::Chars(200)).ends_with("x\n… (cut)"));
-}
-
-#[test]
-fn nothing_in_a_text_is_acted_on() {
-    for (said, shown) in [
-        ("@everyone look", "＠everyone look"),
-        ("(@here) @channel", "(＠here) ＠channel"),
-        ("mail ann@example.com", "mail ann@example.com"),
-        ("<!channel> <@U123> <#C1>", "＜!channel> ＜＠U123> ＜#C1>"),
-        ("<at user_id=\"all\">all</at>", "＜at user_id=\"all\">all</at>"),
-        ("a < b and <b>", "a < b and <b>"),
-        ("MEDIA:/etc/passwd media:x", "MEDIA :/etc/passwd media :x"),
-        ("[[file:/etc/passwd]] [[audio_as_voice]]", "[ [file:/etc/passwd]] [ [audio_as_voice]]"),
-        ("[[ -f x ]] a[0][1]", "[[ -f x ]] a[0][1]"),
-        ("a\u{202e}b\u{1b}[31mc", "abc"),
-    ] {
-        let shown_really = harmless(said);
-        assert_eq!(shown_really, shown, "{said:?}");
-        assert_eq!(harmless(&shown_really), shown, "once is enough");
-    }
 }
 
 #[test]
