@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
 
@@ -130,7 +130,8 @@ impl Drop for Busy {
 
 /// Stores how many messages of a delivery have arrived, while its attempt runs.
 struct StoredParts {
-    inner: Arc<Inner>,
+    /// Weak, since a sender may keep its attempt for longer than the bridge lives.
+    inner: Weak<Inner>,
     delivery: Delivery,
     sent: AtomicU32,
 }
@@ -138,16 +139,22 @@ struct StoredParts {
 impl StoredParts {
     fn of(inner: &Arc<Inner>, delivery: &Delivery) -> Self {
         let sent = AtomicU32::new(delivery.parts_sent);
-        Self { inner: Arc::clone(inner), delivery: delivery.clone(), sent }
+        Self { inner: Arc::downgrade(inner), delivery: delivery.clone(), sent }
     }
 }
 
 impl PartLog for StoredParts {
     fn sent(&self, parts: u32) -> BoxFuture<'_, Result<(), String>> {
         self.sent.store(parts, Ordering::SeqCst);
-        let delivery = Delivery { parts_sent: parts, updated_at: self.inner.now(), ..self.delivery.clone() };
-        let saved = self.inner.commit(vec![Write::SaveDelivery(Box::new(delivery))]);
-        async move { saved.await.map(drop).map_err(|error| error.to_string()) }.boxed()
+        let Some(inner) = self.inner.upgrade() else {
+            return ready(Err("the daemon is ending".to_owned())).boxed();
+        };
+        let delivery = Delivery { parts_sent: parts, updated_at: inner.now(), ..self.delivery.clone() };
+        async move {
+            let saved = inner.commit(vec![Write::SaveDelivery(Box::new(delivery))]).await;
+            saved.map(drop).map_err(|error| error.to_string())
+        }
+        .boxed()
     }
 }
 
