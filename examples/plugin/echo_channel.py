@@ -12,7 +12,7 @@ def tell(**message):
 
 def read_inbox(path, at):
     while True:
-        with open(path, "rb") as inbox:
+        with open(path, "a+b") as inbox:  # made if it is missing
             inbox.seek(at)
             line = inbox.readline()
         if not line.endswith(b"\n"):

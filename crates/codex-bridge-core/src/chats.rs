@@ -7,6 +7,7 @@ mod channels;
 mod effects;
 mod facts;
 mod intake;
+mod message_turn;
 mod worker;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub use crate::inbox::machine::decisions::{Choice, Verdict};
 pub use crate::inbox::strangers::Knock;
 pub use crate::request::Button;
 pub use effects::PendingVerdict;
+pub use message_turn::MessageTurn;
 
 /// The open channels and their messages. Clones are cheap; the work goes on as long as one exists.
 #[derive(Clone)]

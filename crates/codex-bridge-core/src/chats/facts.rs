@@ -6,6 +6,7 @@ use std::sync::Arc;
 use codex_wire::reason;
 
 use super::Chats;
+use super::message_turn::{began_at, is_asked_for};
 use crate::bridge::{Error, Inner};
 use crate::event::{Diff, Line};
 use crate::inbox::machine::decisions::{Named, Visibility, bare};
@@ -17,7 +18,7 @@ use crate::outbox::{self, Delivery};
 use crate::place::Place;
 use crate::request::{Button, RequestName, RequestRecord, RequestState};
 use crate::store::{DeliveryFilter, MessageFilter};
-use crate::task::{Task, TaskId, TimeMs, TurnRecord};
+use crate::task::{Task, TaskId};
 
 impl Inner {
     /// The text of a message, if it is still stored and the key opens it.
@@ -87,7 +88,7 @@ impl Chats {
         // `updated_at` is when the turn began, unless a failure has changed it since.
         if message.attempts > 0 {
             let turns = self.inner().store.turns(&task_id).await?;
-            facts.begun_at = begun_at(&turns, message);
+            facts.begun_at = began_at(&turns, message);
         }
         let begun_at = facts.begun_at(message);
         let is_closed = |request: &&RequestRecord| {
@@ -123,6 +124,12 @@ impl Chats {
                 Line::Diff(Diff { diff }) => Some(diff),
                 _ => None,
             });
+        }
+        if let (Command::Status, Some(task_id)) = (command, &task_id) {
+            let turns = self.inner().store.turns(task_id).await?;
+            // The prompt of a turn that the bridge resumed is the bridge's own.
+            let last = turns.into_iter().rfind(is_asked_for);
+            facts.last_prompt = last.map(|turn| turn.prompt_summary);
         }
         let decides = matches!(command, Command::Approve(_) | Command::Deny(_));
         if let Some(task_id) = task_id.filter(|_| decides || *command == Command::Status) {
@@ -229,13 +236,6 @@ impl Chats {
     }
 }
 
-/// When the turn of a message began. A turn that the bridge resumed by itself belongs to the turn before it.
-fn begun_at(turns: &[TurnRecord], message: &Message) -> Option<TimeMs> {
-    let is_asked_for = |turn: &&TurnRecord| turn.before.as_ref().is_none_or(|before| !before.resumes);
-    let mut began = turns.iter().filter(is_asked_for).map(|turn| turn.created_at);
-    began.rfind(|created_at| *created_at <= message.updated_at)
-}
-
 /// The directory in which a conversation works.
 fn workspace(rules: &Rules, conversation: Option<&Conversation>) -> Result<(PathBuf, Place), Failure> {
     let name = conversation.and_then(|one| one.workspace.as_ref()).unwrap_or(&rules.workspace);
@@ -250,23 +250,4 @@ fn workspace(rules: &Rules, conversation: Option<&Conversation>) -> Result<(Path
         .map_err(|error| Failure::Transient(format!("workspace {name}: {}", reason(&error))))?;
     let place = Place::of(&cwd).map_err(|error| Failure::Transient(error.to_string()))?;
     Ok((cwd, place))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::conformance::samples;
-
-    #[test]
-    fn a_turn_begins_where_it_was_asked_for_and_not_where_it_was_taken_up_again() {
-        let turn = |number, created_at, resumes| {
-            let mut turn = TurnRecord { created_at, ..samples::turn(1, number) };
-            turn.before.as_mut().unwrap().resumes = resumes;
-            turn
-        };
-        let turns = [turn(1, 10, false), turn(2, 20, false), turn(3, 30, true), turn(4, 40, false)];
-        let failed_at = |updated_at| Message { updated_at, ..samples::message(1, "room") };
-        assert_eq!(begun_at(&turns, &failed_at(35)), Some(20));
-        assert_eq!(begun_at(&turns, &failed_at(5)), None, "the clock was put back");
-    }
 }

@@ -52,6 +52,8 @@ const LIMIT: Limit = Limit::Chars(60_000);
 const POLL_MS: u64 = 5_000;
 /// The pause between heartbeats. Older servers drop an agent after a minute without one.
 const HEARTBEAT: Duration = Duration::from_secs(20);
+/// The pause before a heartbeat that tells of a change.
+const HEARTBEAT_MIN_PAUSE: Duration = Duration::from_secs(2);
 /// The channel stops after this many refused heartbeats in a row.
 const REFUSALS: u32 = 3;
 
@@ -400,14 +402,17 @@ impl Reports for Molecule {
         .boxed()
     }
 
-    fn keep_reporting(&self, activity: watch::Receiver<Activity>) -> BoxFuture<'_, ChannelError> {
+    fn keep_reporting(&self, mut activity: watch::Receiver<Activity>) -> BoxFuture<'_, ChannelError> {
         async move {
             loop {
-                let now = activity.borrow().clone();
+                let next_at = tokio::time::Instant::now() + HEARTBEAT;
+                let now = activity.borrow_and_update().clone();
                 if let Err(error) = self.heartbeat(&now).await {
                     return error;
                 }
-                tokio::time::sleep(HEARTBEAT).await;
+                tokio::time::sleep(HEARTBEAT_MIN_PAUSE).await;
+                // The canvas shows what we work on, so a change is told before the next heartbeat is due.
+                tokio::time::timeout_at(next_at, activity.changed()).await.ok();
             }
         }
         .boxed()

@@ -268,9 +268,7 @@ impl Plugin {
                 let why = format!("{program} refused `initialize`: {}", self.log.redactor.redact(why));
                 Err(ChannelError::Retry { after: envelope::retry_after(&error), reason: why })
             }
-            Err(process::CallError::Unsent(_) | process::CallError::InDoubt(_)) => {
-                let why = process.next_messages(Duration::ZERO).await.err();
-                let why = why.unwrap_or_else(|| "the plugin did not answer `initialize`".to_owned());
+            Err(process::CallError::Unsent(why) | process::CallError::InDoubt(why)) => {
                 Err(ChannelError::retry(format!("{program}: {why}")))
             }
         }

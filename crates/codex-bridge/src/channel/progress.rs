@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use codex_bridge_core::Chats;
 use codex_bridge_core::bridge::Error;
+use codex_bridge_core::chats::MessageTurn;
 use codex_bridge_core::event::Line;
 use codex_bridge_core::inbox::{ChannelName, Message, MessageId, MessageKind, MessageState};
 use codex_bridge_core::store::{MessageFilter, TaskFilter};
@@ -23,6 +24,8 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const RETRY_AFTER: Duration = Duration::from_secs(6);
 /// How many events of a task are read.
 const EVENTS: u32 = 60;
+/// The same once a later turn writes events too.
+const EVENTS_OF_SEVERAL_TURNS: u32 = 600;
 /// How many lines are shown.
 const LINES: usize = 6;
 /// The longest line, in characters.
@@ -61,18 +64,24 @@ async fn show_all(chats: &Chats, name: &ChannelName, display: &dyn ShowsProgress
     let running_tasks = running_tasks(chats).await?;
     for message in chats.messages(&running).await? {
         let is_shown = over.remove(&message.id);
-        let is_new = || room > 0 && message.task_id.as_ref().is_some_and(|id| running_tasks.contains(id));
-        if message.kind == MessageKind::Prompt && (is_shown || is_new()) {
+        let may_begin = || room > 0 && message.task_id.as_ref().is_some_and(|id| running_tasks.contains(id));
+        if message.kind != MessageKind::Prompt || !(is_shown || may_begin()) {
+            continue;
+        }
+        let turn = chats.turn_of(&message).await?;
+        // The task may already work on a turn of another caller.
+        if is_shown || turn.is_none_or(|turn| !turn.is_over()) {
             room -= usize::from(!is_shown);
-            let text = format!("Codex is working on it.\n{}", steps(chats, &message).await?.join("\n"));
-            display.show(&progress(name, &message, text.trim_end(), false)).await;
+            let text = shown_text(chats, &message, turn).await?;
+            display.show(&progress(name, &message, &text, false)).await;
         }
     }
     for id in over {
         let named = MessageFilter { id: Some(id), ..MessageFilter::default() };
         if let Some(message) = chats.messages(&named).await?.into_iter().next() {
-            let text = format!("Codex has worked on it.\n{}", steps(chats, &message).await?.join("\n"));
-            display.show(&progress(name, &message, text.trim_end(), true)).await;
+            let turn = chats.turn_of(&message).await?;
+            let text = shown_text(chats, &message, turn).await?;
+            display.show(&progress(name, &message, &text, true)).await;
         }
     }
     Ok(())
@@ -95,15 +104,20 @@ fn progress(name: &ChannelName, message: &Message, text: &str, is_finished: bool
     }
 }
 
-/// The last few steps of the turn that a message started.
-async fn steps(chats: &Chats, message: &Message) -> Result<Vec<String>, Error> {
-    let Some(task_id) = &message.task_id else { return Ok(Vec::new()) };
-    let events = chats.bridge().last_events(task_id, EVENTS).await?;
-    let of_turn = events.iter().filter(|event| event.at >= message.received_at);
-    let mut lines: Vec<String> = of_turn.filter_map(|event| step(&event.line)).collect();
-    let surplus = lines.len().saturating_sub(LINES);
-    lines.drain(..surplus);
-    Ok(lines)
+/// Whether Codex still works on the turn, and the turn's last few steps.
+async fn shown_text(chats: &Chats, message: &Message, turn: Option<MessageTurn>) -> Result<String, Error> {
+    // A message is running until its reply is written, and while the bridge waits to resume its turn.
+    let has_worked = message.state != MessageState::Running || turn.is_some_and(|turn| turn.is_over());
+    let headline = if has_worked { "Codex has worked on it." } else { "Codex is working on it." };
+    let mut lines = vec![headline.to_owned()];
+    if let (Some(task_id), Some(turn)) = (&message.task_id, turn) {
+        let limit = if turn.has_successor() { EVENTS_OF_SEVERAL_TURNS } else { EVENTS };
+        let events = chats.bridge().last_events(task_id, limit).await?;
+        let steps: Vec<String> =
+            events.iter().filter(|event| turn.has(event)).filter_map(|event| step(&event.line)).collect();
+        lines.extend(steps.into_iter().rev().take(LINES).rev());
+    }
+    Ok(lines.join("\n"))
 }
 
 /// A line of the task as one step. The answer itself is a message of its own.

@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use codex_bridge_core::Chats;
-use codex_bridge_core::bridge::Error;
+use codex_bridge_core::bridge::{Error, News};
 use codex_bridge_core::chats::{PendingVerdict, Verdict};
 use codex_bridge_core::inbox::{ChannelName, ChannelRecord, MessageState, Received};
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::{MessageFilter, RequestFilter};
 use futures_util::FutureExt;
 use futures_util::future::{pending, ready};
-use tokio::sync::watch;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
 
 use super::registry::{ChannelStatus, Journal};
 use super::settings::Service;
@@ -29,6 +30,8 @@ const MIN_REFUSED_BACKOFF: Duration = Duration::from_secs(3);
 /// Messages that finish within this time are acknowledged together.
 const ACKNOWLEDGE_DELAY: Duration = Duration::from_millis(50);
 const ACKNOWLEDGE_RETRY: Duration = Duration::from_secs(2);
+/// The pause between two looks at what the channel is working on.
+const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often finished messages are looked for without news of a reply.
 const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -109,19 +112,54 @@ impl Worker {
         let sentence = self.channel().start(Stored { cursor, memory, keeper }).await?;
         self.chats.open_channel(self.service.rules.clone()).await?;
         self.journal.set(self.name().as_str(), ChannelStatus::Serving, &sentence);
-        let (activity, activity_receiver) = watch::channel(Activity::default());
         Err(tokio::select! {
             error = self.read() => error,
-            error = self.acknowledge(&activity) => error,
-            error = self.report(activity_receiver) => error,
+            error = self.acknowledge() => error,
+            error = self.report() => error,
             error = self.show_progress() => error,
         })
     }
 
-    async fn report(&self, activity: watch::Receiver<Activity>) -> ChannelError {
-        match self.channel().reports() {
-            Some(reports) => reports.keep_reporting(activity).await,
-            None => pending().await,
+    /// Reports what the channel is working on, on platforms that show it.
+    async fn report(&self) -> ChannelError {
+        let Some(reports) = self.channel().reports() else { return pending().await };
+        // Before the first look, so that no change is missed.
+        let news = self.chats.bridge().news();
+        let activity = match self.activity().await {
+            Ok(activity) => activity,
+            Err(error) => return error.into(),
+        };
+        let (sender, receiver) = watch::channel(activity);
+        tokio::select! {
+            error = reports.keep_reporting(receiver) => error,
+            error = self.watch_activity(news, &sender) => error,
+        }
+    }
+
+    /// Looks what the channel is working on whenever that may have changed: a message begins to run in one transaction with
+    /// its task, and ends in one transaction with its reply.
+    async fn watch_activity(
+        &self,
+        mut news: broadcast::Receiver<News>,
+        activity: &watch::Sender<Activity>,
+    ) -> ChannelError {
+        loop {
+            match news.recv().await {
+                Ok(News::Task(_) | News::Deliveries) | Err(RecvError::Lagged(_)) => {}
+                Ok(News::Event(_) | News::Live { .. }) => continue,
+                Err(RecvError::Closed) => return ChannelError::retry("the bridge is closed"),
+            }
+            match self.activity().await {
+                Ok(now) => {
+                    activity.send_if_modified(|before| {
+                        let is_new = *before != now;
+                        *before = now;
+                        is_new
+                    });
+                }
+                Err(error) => return error.into(),
+            }
+            tokio::time::sleep(ACTIVITY_INTERVAL).await;
         }
     }
 
@@ -221,12 +259,12 @@ impl Worker {
     }
 
     /// Acknowledges finished messages to the platform.
-    async fn acknowledge(&self, activity: &watch::Sender<Activity>) -> ChannelError {
+    async fn acknowledge(&self) -> ChannelError {
         let mut replies = self.chats.replies();
         // A failure that lasts is logged once.
         let mut last_reason = None;
         loop {
-            match self.acknowledge_once(activity).await {
+            match self.acknowledge_once().await {
                 Ok(()) => last_reason = None,
                 // Only the acknowledgement waits; messages are still read.
                 Err(ChannelError::Retry { after, reason }) => {
@@ -250,8 +288,7 @@ impl Worker {
         }
     }
 
-    async fn acknowledge_once(&self, activity: &watch::Sender<Activity>) -> Result<(), ChannelError> {
-        activity.send_replace(self.activity().await?);
+    async fn acknowledge_once(&self) -> Result<(), ChannelError> {
         let done = self.chats.settled(self.name()).await?;
         if done.is_empty() {
             return Ok(());

@@ -86,6 +86,7 @@ async fn check(globals: &Globals) -> Result<Vec<Finding>, Failure> {
     let client = globals.client_of_running()?;
     findings.extend(trust::decisions(&client, &file).await);
     findings.extend(channels::channels(&file));
+    findings.extend(channels::failing(&client).await);
     findings.push(bridge::state_dir(&paths));
     findings.push(bridge::store(&paths));
     findings.push(bridge::disk(&paths));

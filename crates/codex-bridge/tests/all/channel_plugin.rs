@@ -5,12 +5,13 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::channel_telegram::MARK;
 use crate::dying::{Moments, OF_DECISIONS, Source, on_the_way_from, rounds};
-use crate::shell::{Shell, until};
+use crate::shell::{PATIENCE, Shell, until};
 
 /// A shell, and the two files of the example.
 pub struct Lab {
@@ -66,7 +67,7 @@ impl Lab {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    async fn until_said(&self, text: &str) -> Value {
+    pub async fn until_said(&self, text: &str) -> Value {
         let is_it = |said: &Value| said["text"].as_str().is_some_and(|said| said.contains(text));
         until(&format!("{text:?} in {:#?}", self.said()), || self.said().into_iter().find(is_it)).await
     }
@@ -395,6 +396,40 @@ async fn a_plugin_that_ends_is_begun_again() {
     until("three lives", || fs::read_to_string(&lives).ok().filter(|lives| lives.len() >= 3)).await;
     let log = lab.shell.log_with("exit status: 3").await;
     assert!(log.contains("plugin: token ") && !log.contains("abcdefghijklmnop"), "{log}");
+    lab.end().await;
+}
+
+#[tokio::test]
+async fn a_plugin_that_cannot_start_is_listed_with_its_exit_status_and_its_last_words() {
+    let breaks = "import sys\nsys.stdin.readline()\nprint('token sk-proj-abcdefghijklmnopqrstuvwx1234', file=sys.stderr)\n\
+        print('x' * 3_000_000, file=sys.stderr)\nprint('warming up', file=sys.stderr)\nprint('~~~^^^', file=sys.stderr)\n\
+        print('no place for sk-proj-abcdefghijklmnopqrstuvwx1234', file=sys.stderr)\nsys.exit(7)\n";
+    let (lab, mut list) = misbehaving(breaks).await;
+    let began = Instant::now();
+    while list[0]["standing"] != "retrying" {
+        assert!(began.elapsed() < PATIENCE, "{list:#}");
+        list = lab.start().await;
+    }
+    // Long before it would have had to be ready.
+    assert!(!lab.shell.log_with("retrying").await.contains("within 20 s"));
+    let about = list[0]["about"].as_str().unwrap();
+    let expected = "python3: the plugin ended with exit status: 7; its stderr ended with: warming up / no place for [redacted";
+    assert!(about.starts_with(expected) && !about.contains("abcdefghijklmnop"), "{about}");
+    let listed = lab.shell.run(&["channel", "list"]).await.ok().out;
+    assert!(
+        listed.contains("retrying") && listed.contains("exit status: 7; its stderr ended with: warming up"),
+        "{listed}"
+    );
+    let found = lab.shell.run(&["--json", "doctor"]).await.json();
+    let names = |one: &&Value| {
+        one["name"] == "channels"
+            && one["message"].as_str().unwrap().starts_with("echo is retrying: python3:")
+    };
+    let warning = found.as_array().unwrap().iter().find(names).unwrap_or_else(|| panic!("{found:#}"));
+    assert_eq!(warning["verdict"], "warning", "{warning}");
+    assert!(warning["fix"].as_str().unwrap().contains("channel test echo"), "{warning}");
+    let tested = lab.shell.run(&["channel", "test", "echo"]).await;
+    assert!(tested.err.contains("its stderr ended with"), "{}", tested.err);
     lab.end().await;
 }
 

@@ -4,6 +4,7 @@
 mod audit;
 mod boots;
 mod channel_plugin;
+mod channel_plugin_manual;
 mod channel_plugin_told;
 mod channel_rig;
 mod channel_telegram;
@@ -12,8 +13,10 @@ mod channel_telegram_commands;
 mod channel_telegram_crash;
 mod channel_telegram_progress;
 mod channel_telegram_words;
+mod channel_turns;
 mod channel_webhook;
 mod channels_crash;
+mod channels_heartbeat;
 mod channels_molecule;
 mod channels_people;
 mod cli_json;

@@ -75,7 +75,9 @@ fn status(conversation: &Conversation, facts: &Facts) -> String {
     let status = ShownStatus::of(task.status, &facts.requests);
     let mut lines = vec![format!("{} in {workspace}: {status}", task.id.short())];
     lines.extend(task.reason.clone());
-    lines.push(format!("Last asked: {}", task.prompt_summary));
+    // The task itself knows only its first prompt.
+    let last_prompt = facts.last_prompt.as_ref().unwrap_or(&task.prompt_summary);
+    lines.push(format!("Last asked: {last_prompt}"));
     for request in &facts.requests {
         let (title, id) = (&request.ask.title, request.request_id.short());
         let how = if request.ask.is_question() {

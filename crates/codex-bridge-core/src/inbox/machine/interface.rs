@@ -56,6 +56,8 @@ pub struct Facts {
     pub reply_id: Option<DeliveryId>,
     /// The last diff of the task.
     pub diff: Option<String>,
+    /// For `/status`: the beginning of the last prompt that somebody wrote to the task, redacted.
+    pub last_prompt: Option<String>,
 }
 
 impl Facts {

@@ -315,6 +315,9 @@ fn commands_are_answered_and_change_the_conversation_with_their_reply() {
     check("/help", None, &said("Write what Codex should do, or"));
     check("/stauts", None, &said("There is no command /stauts."));
     check("/status", None, &said("Codex has done nothing here yet."));
+    let asked = Facts { last_prompt: Some("mow the lawn".to_owned()), ..facts("/status", Status::Completed) };
+    let status = format!("{} in home: completed\nLast asked: mow the lawn", samples::task_id(1).short());
+    super::tests::check(&urgent, &asked, &[&said(&status)]);
     check("/queue", None, &said("Nothing waits."));
     check("/project", None, &said("Codex can work in: home (here), web"));
     check("/usage", Some(Status::Completed), &said("0 turns, 0 s of work, 0 tokens"));

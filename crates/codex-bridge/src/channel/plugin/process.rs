@@ -3,7 +3,7 @@
 //! Does not know what the lines mean. Lines and queues are bounded: a plugin that writes too fast has to wait, one that does
 //! not read gets no more lines, and one with a line that is too long is ended.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +18,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufR
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 
 use crate::channel::exec::ProcessGroup;
 
@@ -25,6 +26,11 @@ const LINE_BYTES: u64 = 1024 * 1024;
 /// How much of a line on stderr is read, and how much is logged.
 const STDERR_LINE_BYTES: u64 = 64 * 1024;
 const STDERR_LINE_CHARS: usize = 2_000;
+/// How many lines of stderr are told with the end of the process, and how much of each.
+const LAST_LINES: usize = 2;
+const LAST_LINE_CHARS: usize = 160;
+/// How long to wait for the rest of stderr when the process has ended.
+const STDERR_WAIT: Duration = Duration::from_millis(500);
 /// The limit of lines that wait to be written, and of messages that wait to be handled.
 const QUEUE: usize = 64;
 /// How long a plugin may take to exit by itself.
@@ -78,12 +84,10 @@ impl Process {
         if let Some(stdin) = child.stdin.take() {
             tokio::spawn(write(stdin, to_write));
         }
-        if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(log_stderr(BufReader::new(stderr), log));
-        }
+        let stderr = child.stderr.take().map(|stderr| Stderr::read(BufReader::new(stderr), log));
         let stdout = child.stdout.take().map(BufReader::new);
         let reading = read(stdout, messages_sender, Arc::clone(&pending));
-        tokio::spawn(supervise(child, group, reading, stopping, ended_sender));
+        tokio::spawn(supervise(child, group, reading, stderr, stopping, ended_sender));
         let last_id = AtomicU64::new(0);
         Ok(Self { lines, pending, last_id, messages: tokio::sync::Mutex::new(messages), ended, _stop: stop })
     }
@@ -97,17 +101,28 @@ impl Process {
         let sent = self.lines.try_send(line);
         let outcome = match sent {
             Err(_) => Err(CallError::Unsent("the plugin does not read its stdin".to_owned())),
-            Ok(()) => match tokio::time::timeout(limit, answered).await {
-                Ok(Ok(Ok(result))) => Ok(result),
-                Ok(Ok(Err(error))) => Err(CallError::Refused(error)),
-                Ok(Err(_)) => Err(CallError::InDoubt("the plugin exited".to_owned())),
-                Err(_) => {
-                    Err(CallError::InDoubt(format!("the plugin did not answer within {} s", limit.as_secs())))
-                }
-            },
+            Ok(()) => self.answer_to(method, answered, limit).await,
         };
         locked(&self.pending).remove(&id);
         outcome
+    }
+
+    /// The answer to a call that was written.
+    async fn answer_to(
+        &self,
+        method: &str,
+        answered: oneshot::Receiver<Result<Value, Value>>,
+        limit: Duration,
+    ) -> Result<Value, CallError> {
+        let answer = tokio::select! {
+            // An answer counts even if the process ended right after it.
+            biased;
+            answer = answered => answer.ok(),
+            why = self.ended() => return Err(CallError::InDoubt(why)),
+            () = tokio::time::sleep(limit) => None,
+        };
+        let late = || format!("the plugin did not answer `{method}` within {} s", limit.as_secs());
+        answer.ok_or_else(|| CallError::InDoubt(late()))?.map_err(CallError::Refused)
     }
 
     /// Sends a notification. It is dropped if the queue is full.
@@ -157,10 +172,16 @@ impl Process {
     }
 
     async fn exit_reason(&self) -> String {
+        let reason = tokio::time::timeout(EXIT_GRACE * 2, self.ended()).await;
+        reason.unwrap_or_else(|_| "the plugin closed its stdout".to_owned())
+    }
+
+    /// Waits until the process has ended, and says why.
+    async fn ended(&self) -> String {
         let mut ended = self.ended.clone();
-        let reason = tokio::time::timeout(EXIT_GRACE, ended.wait_for(Option::is_some)).await;
-        let why = reason.ok().and_then(|reason| reason.ok().and_then(|why| why.clone()));
-        why.unwrap_or_else(|| "the plugin closed its stdout".to_owned())
+        // An error means that the runtime shuts down.
+        let reason = ended.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+        reason.unwrap_or_else(|| "the plugin has ended".to_owned())
     }
 }
 
@@ -176,9 +197,17 @@ pub struct Log {
 impl Log {
     /// Logs one line.
     pub fn write(&self, line: &str) {
+        self.write_shown(&self.shown(line));
+    }
+
+    /// A line as it may be shown: without secrets and deceptive characters, and not too long.
+    fn shown(&self, line: &str) -> String {
         let line = self.redactor.redact(line);
-        let line: String = plain(&line).chars().take(STDERR_LINE_CHARS).collect();
-        tracing::info!(channel = self.name, "plugin: {}", line.trim_end());
+        plain(&line).trim_end().chars().take(STDERR_LINE_CHARS).collect()
+    }
+
+    fn write_shown(&self, line: &str) {
+        tracing::info!(channel = self.name, "plugin: {line}");
     }
 }
 
@@ -246,35 +275,86 @@ async fn supervise(
     mut child: Child,
     group: ProcessGroup,
     reading: impl Future<Output = Option<String>>,
+    stderr: Option<Stderr>,
     stopping: oneshot::Receiver<()>,
     ended: watch::Sender<Option<String>>,
 ) {
-    let why = tokio::select! {
+    let mut why = tokio::select! {
         wrong = reading => wrong,
         _ = stopping => None,
     };
-    if why.is_none() {
-        // Stdin or stdout is closed: the plugin may exit by itself before it is killed.
-        tokio::time::timeout(EXIT_GRACE, child.wait()).await.ok();
+    // Stdin or stdout is closed: the plugin may exit by itself before it is killed.
+    if why.is_none() && tokio::time::timeout(EXIT_GRACE, child.wait()).await.is_err() {
+        why = Some("the plugin closed its stdout and did not end".to_owned());
     }
     drop(group);
     let status = child.wait().await;
     let how =
         || status.map_or_else(|error| reason(&error), |status| format!("the plugin ended with {status}"));
+    let why = why.unwrap_or_else(how);
+    let last_words = match stderr {
+        Some(stderr) => stderr.last_words().await,
+        None => None,
+    };
+    let why = last_words.map_or(why.clone(), |words| format!("{why}; its stderr ended with: {words}"));
     // The channel may have been dropped.
-    ended.send(Some(why.unwrap_or_else(how))).ok();
+    ended.send(Some(why)).ok();
+}
+
+/// The stderr of a plugin: it is logged, and its last lines are kept.
+struct Stderr {
+    reader: JoinHandle<()>,
+    last_lines: LastLines,
+}
+
+type LastLines = Arc<Mutex<VecDeque<String>>>;
+
+impl Stderr {
+    fn read(stderr: impl AsyncBufRead + Unpin + Send + 'static, log: Log) -> Self {
+        let last_lines = LastLines::default();
+        let reader = tokio::spawn(log_stderr(stderr, log, Arc::clone(&last_lines)));
+        Self { reader, last_lines }
+    }
+
+    /// The last lines, once the process has ended: a program usually says there why it fails.
+    async fn last_words(self) -> Option<String> {
+        // A process that the plugin left running may hold stderr open.
+        tokio::time::timeout(STDERR_WAIT, self.reader).await.ok();
+        let lines = locked(&self.last_lines);
+        (!lines.is_empty()).then(|| lines.iter().map(String::as_str).collect::<Vec<_>>().join(" / "))
+    }
 }
 
 /// Reads stderr to its end, so that the plugin never blocks on it. Only the beginning of a long line is logged.
-async fn log_stderr(mut stderr: impl AsyncBufRead + Unpin, log: Log) {
+async fn log_stderr(mut stderr: impl AsyncBufRead + Unpin, log: Log, last_lines: LastLines) {
     let mut is_middle = false;
     loop {
         let mut line = Vec::new();
         match (&mut stderr).take(STDERR_LINE_BYTES).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return,
-            Ok(_) if !is_middle => log.write(&String::from_utf8_lossy(&line)),
+            Ok(_) if !is_middle => {
+                let line = log.shown(&String::from_utf8_lossy(&line));
+                log.write_shown(&line);
+                keep(&last_lines, &line);
+            }
             Ok(_) => {}
         }
         is_middle = line.last() != Some(&b'\n');
+    }
+}
+
+/// Keeps what was logged, if it is among the last lines.
+fn keep(last_lines: &LastLines, logged: &str) {
+    let mut last_lines = locked(last_lines);
+    // A line of signs alone, such as the carets below a faulty expression, explains nothing.
+    for line in logged.lines().map(str::trim).filter(|line| line.contains(char::is_alphanumeric)) {
+        let mut kept: String = line.chars().take(LAST_LINE_CHARS).collect();
+        if kept.len() < line.len() {
+            kept.push('…');
+        }
+        last_lines.push_back(kept);
+        if last_lines.len() > LAST_LINES {
+            last_lines.pop_front();
+        }
     }
 }
