@@ -41,15 +41,15 @@ const AT_ONCE: Duration = Duration::from_millis(50);
 const MIN_POLL_PAUSE: Duration = Duration::from_millis(20);
 const MAX_POLL_PAUSE: Duration = Duration::from_secs(1);
 
-/// Whether a batch had something new.
+/// What a batch had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum News {
+enum Contents {
     /// It was empty.
-    None,
+    Nothing,
     /// It had only messages that are known.
     Known,
     /// It had something new.
-    Some,
+    New,
 }
 
 /// The state of a served channel.
@@ -177,10 +177,10 @@ impl Worker {
             let began = tokio::time::Instant::now();
             match self.read_batch().await {
                 Err(error) => return error,
-                Ok(News::Some) => pause = Duration::ZERO,
+                Ok(Contents::New) => pause = Duration::ZERO,
                 // The source has waited by itself.
-                Ok(News::None) if began.elapsed() >= AT_ONCE => pause = Duration::ZERO,
-                Ok(News::None | News::Known) => {
+                Ok(Contents::Nothing) if began.elapsed() >= AT_ONCE => pause = Duration::ZERO,
+                Ok(Contents::Nothing | Contents::Known) => {
                     pause = (pause * 2).clamp(MIN_POLL_PAUSE, MAX_POLL_PAUSE);
                     tokio::time::sleep(pause).await;
                 }
@@ -188,20 +188,21 @@ impl Worker {
         }
     }
 
-    async fn read_batch(&self) -> Result<News, ChannelError> {
+    async fn read_batch(&self) -> Result<Contents, ChannelError> {
         self.chats.until_room(self.name()).await?;
         let cursor = self.chats.channel(self.name()).await?.cursor;
         let Batch { arrivals, taps, knocks, cursor } = self.channel().receive(cursor).await?;
-        let mut news = if taps.is_empty() && knocks.is_empty() { News::None } else { News::Some };
+        let mut contents =
+            if taps.is_empty() && knocks.is_empty() { Contents::Nothing } else { Contents::New };
         // A decision is stored by `decide`. Until then the cursor must not move beyond the tap.
         let (now, mut later) = if taps.is_empty() { (cursor, None) } else { (None, cursor) };
         if !arrivals.is_empty() || now.is_some() {
             let receipts = self.chats.receive(self.name(), arrivals, now).await?;
             let is_new = receipts.iter().any(|one| matches!(one.receipt, Received::Taken { .. }));
-            news = match news {
-                News::None if is_new => News::Some,
-                News::None if !receipts.is_empty() => News::Known,
-                news => news,
+            contents = match contents {
+                Contents::Nothing if is_new => Contents::New,
+                Contents::Nothing if !receipts.is_empty() => Contents::Known,
+                contents => contents,
             };
             // Messages that were put off must be read again.
             later = later.filter(|_| receipts.iter().all(|one| one.receipt != Received::NoRoom));
@@ -228,7 +229,7 @@ impl Worker {
         }
         self.close_decided_requests().await?;
         self.has_read.store(true, Ordering::Relaxed);
-        Ok(news)
+        Ok(contents)
     }
 
     /// Stores a decision. The returned future waits for its outcome.
