@@ -183,12 +183,11 @@ impl Keeper {
         Self(Some((chats, channel)))
     }
 
-    /// Stores the memory; durable when this returns. Keeps nothing for a channel that is not served.
-    pub async fn keep(&self, memory: String) -> Result<(), codex_bridge_core::bridge::Error> {
-        match &self.0 {
-            Some((chats, channel)) => chats.save_memory(channel, memory).await,
-            None => Ok(()),
-        }
+    /// Stores the memory; durable when this returns. False if the channel is not served yet, so that nothing was stored.
+    pub async fn keep(&self, memory: String) -> Result<bool, codex_bridge_core::bridge::Error> {
+        let Some((chats, channel)) = &self.0 else { return Ok(false) };
+        chats.save_memory(channel, memory).await?;
+        Ok(true)
     }
 }
 

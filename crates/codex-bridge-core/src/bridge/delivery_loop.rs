@@ -270,7 +270,11 @@ impl Inner {
         let parts = Arc::new(StoredParts::of(self, &delivery));
         let outcome = in_time(self.send(&delivery, Arc::clone(&parts))).await;
         failpoint::hit("delivery.sent");
-        delivery.parts_sent = parts.sent.load(Ordering::SeqCst);
+        let parts_sent = parts.sent.load(Ordering::SeqCst);
+        if parts_sent > delivery.parts_sent {
+            // An earlier doubt was about a message that has arrived meanwhile.
+            (delivery.parts_sent, delivery.in_doubt) = (parts_sent, false);
+        }
         self.settle(&mut delivery, outcome);
         self.save_delivery(delivery).await;
     }
@@ -494,6 +498,10 @@ impl Bridge {
             let now = inner.now();
             (delivery.state, delivery.target_gone) = (DeliveryState::Pending, false);
             (delivery.attempts, delivery.broken_off) = (0, 0);
+            if !delivery.notice.requests().is_empty() {
+                // Who decides must see all of it, and nobody knows what is still to be seen there.
+                delivery.parts_sent = 0;
+            }
             (delivery.next_at, delivery.updated_at, delivery.taken_up_at) = (now, now, Some(now));
             let mut batch = bridge.reopened(&delivery.target).await?;
             batch.extend(bridge.before(&delivery, now).await?);

@@ -36,12 +36,14 @@ pub fn of_finished<'a>(
     task: &Task,
     declined: impl IntoIterator<Item = &'a RequestRecord>,
 ) -> (String, TextFormat) {
-    let format = if task.status == Status::Completed { TextFormat::Markdown } else { TextFormat::Plain };
     let mut parts = vec![ending(task)];
     parts.extend(declined.into_iter().map(|request| {
         let what = &request.ask.title;
         format!("Declined, since nobody here may decide: {what}{}", shown(request))
     }));
+    // Our own words and a command that was declined are no Markdown.
+    let is_answer = task.status == Status::Completed && parts.len() == 1;
+    let format = if is_answer { TextFormat::Markdown } else { TextFormat::Plain };
     (parts.join("\n\n"), format)
 }
 

@@ -104,7 +104,7 @@ fn progress(name: &ChannelName, message: &Message, text: &str, is_finished: bool
     }
 }
 
-/// Whether Codex still works on the turn, and the turn's last few steps.
+/// The text that shows a turn: whether Codex still works on it, and its last few steps.
 async fn shown_text(chats: &Chats, message: &Message, turn: Option<MessageTurn>) -> Result<String, Error> {
     // A message is running until its reply is written, and while the bridge waits to resume its turn.
     let has_worked = message.state != MessageState::Running || turn.is_some_and(|turn| turn.is_over());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use codex_bridge_core::Chats;
 use codex_bridge_core::bridge::{Error, News};
 use codex_bridge_core::chats::{PendingVerdict, Verdict};
-use codex_bridge_core::inbox::{ChannelName, ChannelRecord, MessageState, Received};
+use codex_bridge_core::inbox::{ChannelName, ChannelRecord, MessageState, Receipt, Received};
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::{MessageFilter, RequestFilter};
 use futures_util::FutureExt;
@@ -35,8 +35,6 @@ const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often finished messages are looked for without news of a reply.
 const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A source that has nothing and says so within this time has not waited for news.
-const AT_ONCE: Duration = Duration::from_millis(50);
 /// The pause before a source is read again that had nothing new; it doubles each time.
 const MIN_POLL_PAUSE: Duration = Duration::from_millis(20);
 const MAX_POLL_PAUSE: Duration = Duration::from_secs(1);
@@ -44,12 +42,10 @@ const MAX_POLL_PAUSE: Duration = Duration::from_secs(1);
 /// What a batch had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Contents {
-    /// It was empty.
-    Nothing,
     /// It had only messages that are known.
     Known,
-    /// It had something new.
-    New,
+    /// It had something new, or nothing.
+    Other,
 }
 
 /// The state of a served channel.
@@ -174,13 +170,11 @@ impl Worker {
     async fn read(&self) -> ChannelError {
         let mut pause = Duration::ZERO;
         loop {
-            let began = tokio::time::Instant::now();
             match self.read_batch().await {
                 Err(error) => return error,
-                Ok(Contents::New) => pause = Duration::ZERO,
-                // The source has waited by itself.
-                Ok(Contents::Nothing) if began.elapsed() >= AT_ONCE => pause = Duration::ZERO,
-                Ok(Contents::Nothing | Contents::Known) => {
+                Ok(Contents::Other) => pause = Duration::ZERO,
+                // A source that answers at once with what is known must not be asked again at once.
+                Ok(Contents::Known) => {
                     pause = (pause * 2).clamp(MIN_POLL_PAUSE, MAX_POLL_PAUSE);
                     tokio::time::sleep(pause).await;
                 }
@@ -192,18 +186,16 @@ impl Worker {
         self.chats.until_room(self.name()).await?;
         let cursor = self.chats.channel(self.name()).await?.cursor;
         let Batch { arrivals, taps, knocks, cursor } = self.channel().receive(cursor).await?;
-        let mut contents =
-            if taps.is_empty() && knocks.is_empty() { Contents::Nothing } else { Contents::New };
+        let mut contents = Contents::Other;
+        let has_others = !taps.is_empty() || !knocks.is_empty();
         // A decision is stored by `decide`. Until then the cursor must not move beyond the tap.
         let (now, mut later) = if taps.is_empty() { (cursor, None) } else { (None, cursor) };
         if !arrivals.is_empty() || now.is_some() {
             let receipts = self.chats.receive(self.name(), arrivals, now).await?;
-            let is_new = receipts.iter().any(|one| matches!(one.receipt, Received::Taken { .. }));
-            contents = match contents {
-                Contents::Nothing if is_new => Contents::New,
-                Contents::Nothing if !receipts.is_empty() => Contents::Known,
-                contents => contents,
-            };
+            let is_new = |one: &Receipt| matches!(one.receipt, Received::Taken { .. });
+            if !has_others && !receipts.is_empty() && !receipts.iter().any(is_new) {
+                contents = Contents::Known;
+            }
             // Messages that were put off must be read again.
             later = later.filter(|_| receipts.iter().all(|one| one.receipt != Received::NoRoom));
             self.channel().received(receipts).await;

@@ -48,6 +48,8 @@ pub const VARIABLES: [&str; 2] = [TOKEN, API_BASE];
 const LONG_POLL: Duration = Duration::from_secs(25);
 /// The same while messages have buttons or show progress, since those have to be updated soon.
 const SHORT_POLL: Duration = Duration::from_secs(3);
+/// How long a poll without updates takes at least.
+const MIN_POLL: Duration = Duration::from_secs(1);
 /// How much longer than the poll its reply may take.
 const POLL_GRACE: Duration = Duration::from_secs(15);
 /// The kinds of updates that are read, as a list in a query.
@@ -157,7 +159,8 @@ impl Telegram {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(changed) = sent.filter(|sent| kept.as_ref() != Some(sent)) else { return };
         match keeper.keep(changed.clone()).await {
-            Ok(()) => *kept = Some(changed),
+            Ok(true) => *kept = Some(changed),
+            Ok(false) => {}
             Err(error) => {
                 tracing::warn!(channel = self.name, %error, "messages that will be edited could not be stored");
             }
@@ -205,8 +208,13 @@ impl Telegram {
             "getUpdates?timeout={}&limit=100&allowed_updates={ALLOWED_UPDATES}{from}",
             poll.as_secs()
         );
+        let began = Instant::now();
         let updates = result(self.bot.list(&query, poll + POLL_GRACE).await)?;
         let updates = updates.as_array().map(Vec::as_slice).unwrap_or_default();
+        if updates.is_empty() {
+            // A server that does not hold a poll open must not be asked again at once.
+            tokio::time::sleep(MIN_POLL.saturating_sub(began.elapsed())).await;
+        }
         let (mut batch, unknown) = self.read_updates(updates);
         batch.cursor = memory::cursor_behind(updates, server, now);
         self.keep().await;

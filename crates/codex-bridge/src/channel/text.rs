@@ -119,7 +119,7 @@ pub fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit, mentions: Men
         head.push("Codex asks:");
     }
     let parts = [head.join("\n"), body(notice, DecisionPlace::Chat), foot(notice).join("\n")];
-    fit(parts.map(|part| mentions.made_inert(&part)), notice, limit)
+    fit(parts, notice, limit, mentions)
 }
 
 /// The text with a note below it. Only the text is cut to the limit.
@@ -130,6 +130,8 @@ pub fn with_note(text: &str, note: &str, limit: Limit) -> String {
     if text.is_empty() { note.to_owned() } else { format!("{text}\n\n{note}") }
 }
 
+/// How much longer a text gets when a mention at its end is made inert.
+const INERT_LENGTH: usize = 2;
 /// The first line of a repeated delivery.
 const DUPLICATE: &str = "(may be a duplicate: this may have been sent before)";
 
@@ -141,7 +143,7 @@ pub fn text(notice: &Notice, may_be_duplicate: bool, limit: Limit, mentions: Men
     }
     head.extend(heading(notice));
     let parts = [head.join("\n"), body(notice, DecisionPlace::Shell), foot(notice).join("\n")];
-    fit(parts.map(|part| mentions.made_inert(&part)), notice, limit)
+    fit(parts, notice, limit, mentions)
 }
 
 /// What a notice is about: its title, and what was asked. A reply needs neither, since its reader wrote the message.
@@ -157,8 +159,9 @@ fn heading(notice: &Notice) -> Vec<String> {
     std::iter::once(title(notice)).chain(asked).collect()
 }
 
-/// Joins head, body and foot. Only the body is cut to the limit.
-fn fit([head, body, foot]: [String; 3], notice: &Notice, limit: Limit) -> String {
+/// Joins head, body and foot, all of them inert. Only the body is cut to the limit.
+fn fit(parts: [String; 3], notice: &Notice, limit: Limit, mentions: Mentions) -> String {
+    let [head, body, foot] = parts.map(|part| mentions.made_inert(&part));
     let parts = |body: &str| {
         let parts = [&head, body, &foot].into_iter().filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join("\n\n")
@@ -168,8 +171,10 @@ fn fit([head, body, foot]: [String; 3], notice: &Notice, limit: Limit) -> String
         return whole;
     }
     let note = cut_note(notice);
-    let room = limit.max().saturating_sub(limit.length(&parts(&format!("\n{note}"))));
-    let short = format!("{}\n{note}", limit.prefix(&body, room).trim_end());
+    let room = limit.max().saturating_sub(limit.length(&parts(&format!("\n{note}"))) + INERT_LENGTH);
+    // A cut can make a mention of a longer word.
+    let short = mentions.made_inert(limit.prefix(&body, room).trim_end());
+    let short = format!("{short}\n{note}");
     limit.prefix(&parts(&short), limit.max()).to_owned()
 }
 
@@ -237,7 +242,7 @@ fn finished_lines(finished: &FinishedTask, answer_text: Option<&Excerpt>) -> Vec
 }
 
 fn answer(text: &str) -> String {
-    if text.trim().is_empty() { "(the answer is empty)".to_owned() } else { text.trim().to_owned() }
+    if plain(text).trim().is_empty() { "(the answer is empty)".to_owned() } else { text.trim().to_owned() }
 }
 
 fn request(task: &TaskId, asked: &Asked, place: DecisionPlace) -> Vec<String> {

@@ -29,7 +29,7 @@ impl Plugin {
             if let Some((process, capabilities)) =
                 self.running().filter(|(_, capabilities)| capabilities.edit)
             {
-                asking.text = text::with_note(&asking.text, note, capabilities.limit());
+                asking.text = inert(&text::with_note(&asking.text, note, capabilities.limit()));
                 let edit = json!({ "message_id": asking.message_id, "text": asking.text, "actions": asking.actions });
                 // Not retried: a tap on a remaining button gets the outcome as its answer.
                 if let Err(error) = process.call("edit", edit, READY_TIMEOUT).await {
@@ -83,11 +83,7 @@ impl Plugin {
         if capabilities.typing && !progress.is_finished {
             process.notify("typing", &json!({ "target": progress.place }));
         }
-        let text = text::with_note(
-            "",
-            &Mentions::Relayed.made_inert(&readable(&progress.text)),
-            capabilities.limit(),
-        );
+        let text = inert(&text::with_note("", &readable(&progress.text), capabilities.limit()));
         let known = self.state().memory.progress_messages.get(progress.message_id.as_str()).cloned();
         let message_id = match known {
             None if progress.is_finished => return,
@@ -122,6 +118,11 @@ impl Plugin {
         let shown = ProgressMessage { message_id, text: text.to_owned() };
         self.remember(|memory| memory.progress_messages.insert(progress.message_id.as_str(), shown));
     }
+}
+
+/// A text with nothing in it that the plugin's platform may act on.
+fn inert(text: &str) -> String {
+    Mentions::Relayed.made_inert(text)
 }
 
 /// Sends the progress message of a turn; returns the plugin's id of it.

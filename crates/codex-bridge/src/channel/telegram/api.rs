@@ -142,12 +142,13 @@ impl Place {
 
 /// The text of a message with its formatting. Where others read it, words behind `@` are code, so that nobody is notified.
 pub fn content(text: &Styled, is_shared: bool) -> Value {
-    let mut spans = text.spans.clone();
-    if is_shared {
-        spans.extend(mentions(text));
-        spans.sort_by_key(|span| (span.range.start, usize::MAX - span.range.end));
-    }
-    let entities = entities(&text.text, &spans);
+    let mentions = if is_shared { mentions(text) } else { Vec::new() };
+    let entities = if mentions.len() > LIMITS.spans {
+        let all = Span { range: 0..text.text.len(), style: Style::Code };
+        vec![entity(&text.text, &all.range, &all.style)]
+    } else {
+        entities(text, &mentions)
+    };
     json!({ "text": text.text, "entities": entities, "link_preview_options": { "is_disabled": true } })
 }
 
@@ -163,16 +164,18 @@ fn mentions(text: &Styled) -> Vec<Span> {
     names.collect()
 }
 
-/// Formatting as entities, whose places are counted in UTF-16. Telegram allows no other entity within code.
-fn entities(text: &str, spans: &[Span]) -> Vec<Value> {
-    let code: Vec<&Span> = spans.iter().filter(|span| span.style.is_code()).collect();
+/// Formatting as entities, whose places are counted in UTF-16. Telegram allows no other entity within code, and takes no more
+/// than a message may have; of those the mentions come first.
+fn entities(text: &Styled, mentions: &[Span]) -> Vec<Value> {
+    let spans = || mentions.iter().chain(&text.spans);
+    let code: Vec<&Span> = spans().filter(|span| span.style.is_code()).collect();
     let mut entities = Vec::new();
-    for span in spans {
+    for span in spans() {
         let mut pieces = vec![span.range.clone()];
         for other in code.iter().filter(|_| !span.style.is_code()) {
             pieces = pieces.into_iter().flat_map(|piece| without(&piece, &other.range)).collect();
         }
-        entities.extend(pieces.into_iter().map(|piece| entity(text, &piece, &span.style)));
+        entities.extend(pieces.into_iter().map(|piece| entity(&text.text, &piece, &span.style)));
     }
     entities.truncate(LIMITS.spans);
     entities
@@ -236,5 +239,44 @@ fn migrated(reply: &Reply, error: String) -> String {
     match reply.body["parameters"]["migrate_to_chat_id"].as_i64() {
         Some(chat) => format!("{error}; the group's number is {chat} now"),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &Styled, is_shared: bool) -> Vec<(String, String)> {
+        let body = content(text, is_shared);
+        let units: Vec<u16> = text.text.encode_utf16().collect();
+        let read = |entity: &Value| {
+            let number = |key: &str| usize::try_from(entity[key].as_u64().unwrap()).unwrap();
+            let text = &units[number("offset")..number("offset") + number("length")];
+            (entity["type"].as_str().unwrap().to_owned(), String::from_utf16(text).unwrap())
+        };
+        body["entities"].as_array().unwrap().iter().map(read).collect()
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        expected.iter().map(|(kind, text)| ((*kind).to_owned(), (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn code_cuts_other_formatting_in_pieces() {
+        let text = Styled::markdown("𝄞 **see `x` there**");
+        assert_eq!(shown(&text, false), pairs(&[("bold", "see "), ("code", "x"), ("bold", " there")]));
+    }
+
+    #[test]
+    fn where_others_read_no_name_notifies_anybody() {
+        let text = Styled::markdown("**@ada_l** and `@bob`");
+        assert_eq!(shown(&text, true), pairs(&[("code", "@ada_l"), ("code", "@bob")]));
+        assert_eq!(shown(&text, false), pairs(&[("bold", "@ada_l"), ("code", "@bob")]));
+        let styled = Styled::markdown(&"**x** ".repeat(200));
+        let mut text = styled;
+        text.push("@ada_l");
+        assert_eq!(shown(&text, true)[0].1, "@ada_l", "before all that is only pretty");
+        let many = Styled::from("@ada_l ".repeat(150).as_str());
+        assert_eq!(shown(&many, true).len(), 1);
     }
 }

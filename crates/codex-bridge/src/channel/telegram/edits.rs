@@ -117,7 +117,7 @@ impl Telegram {
             None => {
                 let Ok((_, place)) = numeric_place(&progress.place) else { return };
                 let shown = ProgressMessage { place: progress.place.clone(), message_id: None, text };
-                // Stored before sending, so that there is never a second message for the turn.
+                // Noted before sending, so that a failed attempt is not made again.
                 self.memory().progress_messages.insert(turn, shown.clone());
                 let sent = self.post(&place, &shown.text.as_str().into(), &Value::Null, None).await;
                 let message_id = sent.ok().and_then(|reply| reply.body["result"]["message_id"].as_i64());

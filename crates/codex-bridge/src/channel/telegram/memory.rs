@@ -103,10 +103,11 @@ struct Sent {
     moved: BTreeMap<i64, i64>,
 }
 
-/// The first update to read, by a stored cursor. None after a long time or on another server: the numbers may have begun anew.
+/// The first update to read, by a stored cursor. None after a long or unknown time and on another server: the numbers may have
+/// begun anew. What was read before is confirmed by then, or recognised.
 pub fn offset_of(cursor: Option<&str>, server: Option<&str>, now: i64) -> Option<i64> {
     let cursor: Cursor = serde_json::from_str(cursor?).ok()?;
-    let is_old = cursor.read_at.is_some_and(|at| now - at > OFFSET_AGE_MS);
+    let is_old = cursor.read_at.is_none_or(|at| now - at > OFFSET_AGE_MS);
     cursor.offset.filter(|_| !is_old && cursor.server.as_deref() == server)
 }
 
@@ -126,7 +127,9 @@ impl Memory {
         }
         let text = stored.memory.as_ref().or(stored.cursor.as_ref());
         let sent: Sent = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        (self.request_messages, self.progress_messages, self.moved) = (sent.asking, sent.shown, sent.moved);
+        // Messages that were sent before the channel was served are kept.
+        self.request_messages.splice(0..0, sent.asking);
+        (self.progress_messages, self.moved) = (sent.shown, sent.moved);
     }
 
     /// The messages that will be edited, to be stored.
@@ -213,7 +216,7 @@ mod tests {
         let mut memory = Memory::default();
         memory.restore(&Stored { cursor: Some(cursor.to_owned()), ..Stored::default() });
         assert_eq!((memory.request_messages[0].message_id, memory.current_chat(-1)), (9, -100));
-        assert_eq!(offset_of(Some(cursor), None, 5), Some(8));
+        assert_eq!(offset_of(Some(cursor), None, 5), None, "nobody knows how long ago that was");
     }
 
     #[test]

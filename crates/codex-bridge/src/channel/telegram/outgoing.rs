@@ -73,7 +73,7 @@ impl Telegram {
             if number + 1 < count
                 && let Err(why) = attempt.parts.note(number + 1).await
             {
-                return Outcome::in_doubt(why);
+                return Outcome::failed(Refusal::Later, why);
             }
         }
         if let Outcome::Delivered { shown: told, .. } = &mut last {

@@ -1,10 +1,6 @@
 //! What a platform would act on in a text: mentions that notify people, and directives of programs that pass texts on. It is
 //! made inert, visibly, and nothing else is touched. Pure.
 
-use std::ops::Range;
-
-use pulldown_cmark::{Event, Parser, Tag, TagEnd};
-
 /// Words behind `@` that notify everybody in a room, on one platform or another.
 const EVERYBODY: [&str; 5] = ["everyone", "here", "all", "channel", "room"];
 /// Directives of programs that send texts on, which would attach a file or change the message.
@@ -24,17 +20,15 @@ pub enum Mentions {
 impl Mentions {
     /// The text with nothing in it that its receiver acts on.
     ///
-    /// `<at` becomes `＜at`, `@all` becomes `＠all`, `MEDIA:` gets a blank. Words behind `@` are left alone in code, where no
-    /// platform notifies anybody.
+    /// `<at` becomes `＜at`, `@all` becomes `＠all`, `MEDIA:` gets a blank. In code too: the platforms that act on such words do not
+    /// agree on what code is. What is inert stays as it is.
     pub fn made_inert(self, text: &str) -> String {
-        let code = if self == Self::Relayed && text.contains('@') { code_in(text) } else { Vec::new() };
         let mut inert = String::with_capacity(text.len());
         for (at, char) in text.char_indices() {
             let rest = &text[at..];
-            let is_code = || code.iter().any(|range| range.contains(&at));
             match (self, char) {
                 (Self::Feishu | Self::Relayed, '<') if is_tag(rest, self) => inert.push('＜'),
-                (Self::Relayed, '@') if notifies_all(&inert, rest) && !is_code() => inert.push('＠'),
+                (Self::Relayed, '@') if notifies_all(&inert, rest) => inert.push('＠'),
                 (Self::Relayed, '[') if DIRECTIVES.iter().any(|word| begins_with(rest, word)) => {
                     inert.push_str("[ ");
                 }
@@ -46,28 +40,20 @@ impl Mentions {
     }
 }
 
-/// Where the code in a Markdown text is.
-fn code_in(text: &str) -> Vec<Range<usize>> {
-    let parser = Parser::new(text).into_offset_iter();
-    let code = |(event, range): (Event<'_>, Range<usize>)| match event {
-        Event::Code(_) | Event::Start(Tag::CodeBlock(_)) | Event::End(TagEnd::CodeBlock) => Some(range),
-        _ => None,
-    };
-    parser.filter_map(code).collect()
-}
-
 /// `<at user_id=…>`; where the platform is unknown also `<@U1>`, `<!channel>`, `<!here>`, `<!everyone>`, `<!subteam^S1>`.
 fn is_tag(rest: &str, mentions: Mentions) -> bool {
-    let is_at = begins_with(rest, "<at ") || begins_with(rest, "<at>");
+    let is_at = begins_with(rest, "<at") && !rest[3..].starts_with(char::is_alphanumeric);
     let is_slack =
         ["<@", "<!channel", "<!here", "<!everyone", "<!subteam"].iter().any(|word| begins_with(rest, word));
     is_at || (mentions == Mentions::Relayed && is_slack)
 }
 
 fn notifies_all(before: &str, rest: &str) -> bool {
-    let is_word = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-' | '/' | '@');
-    let word = EVERYBODY.iter().find(|word| begins_with(&rest[1..], word));
-    word.is_some_and(|word| !before.ends_with(is_word) && !rest[1 + word.len()..].starts_with(is_word))
+    let is_whole = |word: &str| {
+        begins_with(&rest[1..], word)
+            && !rest[1 + word.len()..].starts_with(|char: char| char.is_alphanumeric() || char == '_')
+    };
+    !before.ends_with(char::is_alphanumeric) && EVERYBODY.iter().any(|word| is_whole(word))
 }
 
 fn begins_with(text: &str, word: &str) -> bool {
@@ -88,6 +74,8 @@ mod tests {
         for (said, shown) in [
             ("@everyone look", "＠everyone look"),
             ("(@here) @channel", "(＠here) ＠channel"),
+            ("*@everyone* -@here @all-x `@all`", "*＠everyone* -＠here ＠all-x `＠all`"),
+            ("<at\nuser_id=1>", "＜at\nuser_id=1>"),
             ("<!channel> <@U123>", "＜!channel> ＜@U123>"),
             ("<at user_id=\"all\">all</at>", "＜at user_id=\"all\">all</at>"),
             ("MEDIA:/etc/passwd media:x", "MEDIA :/etc/passwd media :x"),
@@ -106,10 +94,9 @@ mod tests {
     fn what_only_looks_like_it_stays_as_it_was_written() {
         for said in [
             "[[bin]]\nname = \"x\"",
-            "@types/node and @scope/all and @@ -1 +1 @@",
+            "@types/node and @@ -1 +1 @@",
             "<!DOCTYPE html> <b> a < b <attr>",
             "mail ann@example.com, ask @ada, @allison, @here_too",
-            "`@all` and\n```\n@everyone\n```",
             "[[ -f x ]] a[0][1]",
         ] {
             assert_eq!(Mentions::Relayed.made_inert(said), said);

@@ -21,7 +21,9 @@ const MAX_ANSWER_PARTS: usize = 5;
 /// The end of a message that the next one continues.
 const CONTINUED: &str = "\n… (continued below)";
 /// The end of a message whose whole text is in the file behind it.
-const IN_FILE: &str = "\n\n… (all of it is in the file below)";
+const IN_FILE: &str = "… (all of it is in the file below)";
+/// The same where the notice itself has only the beginning of the text.
+const MORE_IN_FILE: &str = "… (more of it is in the file below)";
 
 /// The limits of a platform's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +99,14 @@ pub fn requests_shown_whole(parts: &[Part<'_>]) -> Vec<RequestName> {
 /// The messages of a notice, in order. A repetition has as many as the first attempt.
 pub fn parts(notice: &Notice, limits: Limits) -> Vec<Part<'_>> {
     let limits = Limits { text: limits.text.reduced_by(limits.text.length(DUPLICATE) + 1), ..limits };
-    if notice.requests().is_empty() { words(notice, limits) } else { split_notice(notice, limits.text) }
+    match &notice.content {
+        // The mark at the end must stand in all that an agent reads, so it gets one message.
+        Content::Reply(Reply { closing: Some(_), .. }) => {
+            vec![Part::text(chat(notice, false, limits.text, Mentions::None).as_str().into())]
+        }
+        _ if notice.requests().is_empty() => words(notice, limits),
+        _ => split_notice(notice, limits.text),
+    }
 }
 
 /// The messages of a notice without requests.
@@ -127,17 +136,19 @@ fn words(notice: &Notice, limits: Limits) -> Vec<Part<'_>> {
     let note = Some(cut_note(notice)).filter(|_| was_cut(notice));
     let body = Styled::join([text, note.as_deref().map(plain_words).unwrap_or_default()], "\n");
     let foot = plain_words(&foot(notice).join("\n"));
-    let split = Styled::join([head.clone(), body, foot.clone()], "\n\n").split(limits.text, limits.spans);
     let most = if file == "changes.diff" { 1 } else { MAX_ANSWER_PARTS };
+    let whole = Styled::join([head, body, foot.clone()], "\n\n");
+    let mut split = whole.split(limits.text, limits.spans, most + 1);
     if split.len() <= most {
+        split.retain(Styled::is_visible);
         return split.into_iter().map(Part::text).collect();
     }
-    let text = note.iter().fold(readable(&source).into_owned(), |text, note| format!("{text}\n\n{note}\n"));
-    let foot = Styled::join([Styled::from(IN_FILE.trim_start()), foot], "\n\n");
+    let in_file = Styled::from(if note.is_some() { MORE_IN_FILE } else { IN_FILE });
+    let note = note.as_deref().map(plain_words).unwrap_or_default();
+    let foot = Styled::join([Styled::join([in_file, note], "\n"), foot], "\n\n");
     let room = limits.text.reduced_by(limits.text.length(&foot.text) + 2);
-    let beginning = split.into_iter().next().unwrap_or_default();
-    let beginning = beginning.split(room, limits.spans).into_iter().next().unwrap_or_default();
-    let file = Body::File { name: file, text, caption: String::new() };
+    let beginning = whole.split(room, limits.spans, 1).into_iter().next().unwrap_or_default();
+    let file = Body::File { name: file, text: readable(&source).into_owned(), caption: String::new() };
     vec![Part::text(Styled::join([beginning, foot], "\n\n")), Part { body: file, decides: Vec::new() }]
 }
 
@@ -147,7 +158,9 @@ fn plain_words(text: &str) -> Styled {
 
 fn written_in(format: TextFormat, text: &str) -> Styled {
     let text = answer(&readable(text));
-    if format == TextFormat::Markdown { Styled::markdown(&text) } else { Styled::from(text.as_str()) }
+    let styled = if format == TextFormat::Markdown { Styled::markdown(&text) } else { Styled::default() };
+    // Marks around nothing are what was written.
+    if styled.is_visible() { styled } else { Styled::from(text.as_str()) }
 }
 
 fn split_notice(notice: &Notice, limit: Limit) -> Vec<Part<'_>> {
@@ -212,8 +225,9 @@ fn styled_detail(detail: &Detail) -> Styled {
 }
 
 fn split_request<'a>(task: &TaskId, asked: &'a Asked, text: &Styled, limit: Limit) -> Vec<Part<'a>> {
-    let mut texts = text.split(limit.reduced_by(limit.length(CONTINUED)), usize::MAX);
-    let is_whole = !asked.is_long && texts.len() <= MAX_PARTS;
+    let mut texts = text.split(limit.reduced_by(limit.length(CONTINUED)), usize::MAX, MAX_PARTS + 1);
+    // A message of blanks alone is not shown by any platform.
+    let is_whole = !asked.is_long && texts.len() <= MAX_PARTS && texts.iter().all(Styled::is_visible);
     let last = texts.len().saturating_sub(1);
     if is_whole {
         texts.iter_mut().take(last).for_each(|text| text.push(CONTINUED));
@@ -224,7 +238,7 @@ fn split_request<'a>(task: &TaskId, asked: &'a Asked, text: &Styled, limit: Limi
              it, `codex-bridge approve {id} {request}` approves it; /deny {request} denies it)"
         );
         let mut beginning = text
-            .split(limit.reduced_by(limit.length(&note)), usize::MAX)
+            .split(limit.reduced_by(limit.length(&note)), usize::MAX, 1)
             .into_iter()
             .next()
             .unwrap_or_default();
@@ -291,6 +305,36 @@ mod tests {
             }
         }
         decided
+    }
+
+    fn reply(answer: &str, closing: Option<&str>) -> Notice {
+        serde_json::from_value(json!({
+            "event": "reply", "task_id": "codex-0123456789abcdef0123456789abcdef", "status": "completed", "prompt": "",
+            "cwd": "/", "at": 0, "answer": answer, "closing": closing, "format": "markdown",
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_reply_to_an_agent_is_one_message_with_its_mark() {
+        let mark = "[re: row-1] [codex-bridge hop 2]";
+        let notice = reply(&"a word ".repeat(5_000), Some(mark));
+        let parts = parts(&notice, LIMITS);
+        assert_eq!(parts.len(), 1);
+        assert!(said(&parts[0]).text.ends_with(mark));
+    }
+
+    #[test]
+    fn something_is_always_said() {
+        for (answer, expected) in [
+            ("` `", "` `"),
+            ("[ ](https://x.example)", "[ ](https://x.example)"),
+            ("\u{200b}", "(the answer is empty)"),
+        ] {
+            let notice = reply(answer, None);
+            let parts = parts(&notice, LIMITS);
+            assert_eq!(said(&parts[0]).text, expected);
+        }
     }
 
     #[test]

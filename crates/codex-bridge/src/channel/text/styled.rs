@@ -7,9 +7,16 @@
 use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
+use redact::plain::plain;
 use serde::{Deserialize, Serialize};
 
 use super::Limit;
+
+/// The most cells of a table that is set in columns, and how much longer than its source it may get.
+const MOST_CELLS: usize = 1_000;
+const MOST_GROWTH: usize = 4;
+/// The longest address that a link hides behind its text.
+const MOST_ADDRESS_BYTES: usize = 2_000;
 
 /// How a part of a text is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,26 +130,28 @@ impl Styled {
         Self { text: self.text[part.clone()].to_owned(), spans: spans.collect() }
     }
 
-    /// Splits the text into parts that fit, in order, at ends of paragraphs, lines or words where possible. A part has at
-    /// most `most_spans` spans. Code that is split is code in both parts. Only the white space at a cut is left out.
-    pub fn split(&self, limit: Limit, most_spans: usize) -> Vec<Self> {
+    /// Whether there is anything to see.
+    pub fn is_visible(&self) -> bool {
+        !plain(&self.text).trim().is_empty()
+    }
+
+    /// Splits the text into parts that fit, in order, at ends of paragraphs, lines or words where possible; at most `most_parts`,
+    /// the rest is left out. A part has at most `most_spans` spans. Code that is split is code in both parts. Only line breaks at
+    /// a cut are left out.
+    pub fn split(&self, limit: Limit, most_spans: usize, most_parts: usize) -> Vec<Self> {
         let mut parts = Vec::new();
         let mut from = 0;
-        while from < self.text.len() {
+        while from < self.text.len() && parts.len() < most_parts {
             let rest = &self.text[from..];
             let fits = limit.prefix(rest, limit.max()).len();
             let begun =
                 self.spans.iter().filter(|span| span.range.end > from && span.range.start < from + fits);
-            let styled = begun
-                .map(|span| span.range.start)
-                .nth(most_spans)
-                .map_or(fits, |start| start.saturating_sub(from));
-            let most = if styled == 0 { fits } else { styled };
+            let styled = begun.map(|span| span.range.start.saturating_sub(from)).nth(most_spans);
+            let most = styled.filter(|length| *length > 0).unwrap_or(fits);
             let length = if most == rest.len() { most } else { cut(rest, most) };
-            parts.push(self.slice(from..from + length).trim_end());
-            // The indentation of the next line is part of what was written.
-            let behind = self.text[from + length..].trim_start_matches(['\n', '\r']);
-            from = self.text.len() - behind.len();
+            let part = rest[..length].trim_end_matches('\n');
+            parts.push(self.slice(from..from + part.len()));
+            from += length;
         }
         parts.retain(|part| !part.text.is_empty());
         parts
@@ -371,12 +380,9 @@ impl<'a> Marks<'a> {
         let is_inner = text_start < text_end && self.source[text_end..whole.end].starts_with("](");
         let text = if is_inner { &self.source[text_start..text_end] } else { return };
         let leads_to_web = ["https://", "http://", "mailto:"].iter().any(|start| address.starts_with(start));
-        if leads_to_web && text != address && (text.contains("://") || text.contains("www.")) {
-            // A text that names another address would hide where the link leads.
-            return;
-        }
+        let is_hidden = leads_to_web && address.len() <= MOST_ADDRESS_BYTES && !names_another(text, &address);
         self.take_out(whole.start..text_start);
-        if leads_to_web {
+        if is_hidden {
             self.take_out(text_end..whole.end);
             self.style(text_start..text_end, Style::Link(address));
         } else if text == address {
@@ -404,19 +410,27 @@ impl<'a> Marks<'a> {
         let Some((whole, rows)) = self.table.take() else { return };
         let whole = whole.start..whole.start + self.source[whole].trim_end().len();
         let is_inside = |range: &Range<usize>| range.start >= whole.start && range.end <= whole.end;
+        let mut inner: Vec<_> = self.edits.iter().filter(|(edit, _)| is_inside(edit)).cloned().collect();
+        inner.sort_by_key(|(edit, _)| edit.start);
         let cell = |range: &Range<usize>| {
-            let own =
-                self.edits.iter().filter(|(edit, _)| edit.start >= range.start && edit.end <= range.end);
-            let own = Edited::new(self.source, range.clone(), own.cloned().collect());
-            own.text.trim().replace("\\|", "|")
+            let first = inner.partition_point(|(edit, _)| edit.start < range.start);
+            let own = inner[first..].iter().take_while(|(edit, _)| edit.end <= range.end);
+            Edited::new(self.source, range.clone(), own.cloned().collect()).text.trim().replace("\\|", "|")
         };
-        let laid_out: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
-        let is_complete = self.is_complete(&whole, &rows);
+        let is_small = rows.iter().map(Vec::len).sum::<usize>() <= MOST_CELLS;
+        let table = (is_small && self.is_complete(&whole, &rows))
+            .then(|| {
+                columns(
+                    &rows.iter().map(|row| row.iter().map(cell).collect()).collect::<Vec<_>>(),
+                    whole.len(),
+                )
+            })
+            .flatten();
         self.edits.retain(|(edit, _)| !is_inside(edit));
         self.spans.retain(|span| !is_inside(&span.range));
         self.style(whole.clone(), Style::Block { language: None });
-        if is_complete {
-            self.edits.push((whole, columns(&laid_out)));
+        if let Some(table) = table {
+            self.edits.push((whole, table));
         }
     }
 
@@ -448,11 +462,24 @@ impl<'a> Marks<'a> {
     }
 }
 
-/// The rows in columns, with a line below the first.
-fn columns(rows: &[Vec<String>]) -> String {
+/// Whether the text of a link looks like an address that the link does not lead to.
+fn names_another(text: &str, address: &str) -> bool {
+    let host = |text: &str| {
+        let text = text.split_once("://").map_or(text, |(_, rest)| rest);
+        text.split(['/', '?', '#', ':']).next().unwrap_or_default().trim_start_matches("www.").to_lowercase()
+    };
+    let named = host(text.trim());
+    named.contains('.') && !named.contains(char::is_whitespace) && named != host(address)
+}
+
+/// The rows in columns, with a line below the first. None if that would be much longer than the source.
+fn columns(rows: &[Vec<String>], source_bytes: usize) -> Option<String> {
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..).map_while(width).collect();
+    if widths.iter().sum::<usize>() * (rows.len() + 1) > source_bytes * MOST_GROWTH {
+        return None;
+    }
     let line = |cells: Vec<String>| {
         let padded = cells
             .iter()
@@ -462,7 +489,7 @@ fn columns(rows: &[Vec<String>]) -> String {
     };
     let mut lines: Vec<String> = rows.iter().map(|row| line(row.clone())).collect();
     lines.insert(1.min(lines.len()), line(widths.iter().map(|width| "─".repeat(*width)).collect()));
-    lines.join("\n")
+    Some(lines.join("\n"))
 }
 
 /// A part of a text with edits carried out.

@@ -44,6 +44,9 @@ fn marks_become_styles() {
     check("[docs](https://a.example/x)", "‹https://a.example/x docs›");
     check("[`a.rs`](https://a.example/x)", "‹https://a.example/x ‹c:a.rs››");
     check("[src/a.rs](/w/src/a.rs:3)", "src/a.rs (/w/src/a.rs:3)");
+    check("[https://bank.example](https://evil.example)", "https://bank.example (https://evil.example)");
+    check("[bank.example/in](https://evil.example)", "bank.example/in (https://evil.example)");
+    check("[a.example/x](https://a.example/x)", "‹https://a.example/x a.example/x›");
     check("![alt](https://a.example/p.png)", "‹https://a.example/p.png alt›");
     check("a \\* b \\_ c", "a * b _ c");
 }
@@ -73,6 +76,13 @@ fn tables_are_columns() {
 }
 
 #[test]
+fn a_table_that_would_be_huge_stays_as_it_is() {
+    let wide = format!("{}|b\n-|-\n{}", "x".repeat(3_000), "a|b\n".repeat(1_000));
+    let styled = Styled::markdown(&wide);
+    assert!(styled.text.len() <= wide.len(), "{}", styled.text.len());
+}
+
+#[test]
 fn what_may_be_meant_literally_stays() {
     for source in [
         "src/**/*.rs and tests/**/*.rs",
@@ -83,7 +93,6 @@ fn what_may_be_meant_literally_stays() {
         "<!DOCTYPE html><b>x</b>",
         "&amp; &nbsp; C:\\dir\\[x]",
         "[note]: this stays\n\nand [note] too",
-        "[https://bank.example](https://evil.example)",
         "Title\n=====\n\n---\n\n1) one\n2) two",
         "~/a and ~/b",
         "a | b\nno table",
@@ -109,7 +118,7 @@ fn code_that_is_split_is_code_in_both_parts() {
     let lines: Vec<String> = (0..30).map(|number| format!("    line {number}")).collect();
     let source = format!("Look:\n\n```rust\n{}\n```\nDone", lines.join("\n"));
     let whole = Styled::markdown(&source);
-    let parts = whole.split(LIMIT, 100);
+    let parts = whole.split(LIMIT, 100, usize::MAX);
     assert!(parts.len() > 3, "{parts:#?}");
     for part in &parts[1..parts.len() - 1] {
         assert_eq!(part.spans.len(), 1);
@@ -124,7 +133,7 @@ fn code_that_is_split_is_code_in_both_parts() {
 fn a_part_has_no_more_styles_than_it_may_have() {
     let words: Vec<String> = (0..50).map(|number| format!("`a{number}`")).collect();
     let source = words.join(" ");
-    let parts = Styled::markdown(&source).split(Limit::Utf16(4096), 10);
+    let parts = Styled::markdown(&source).split(Limit::Utf16(4096), 10, usize::MAX);
     assert_eq!(parts.len(), 5);
     assert!(parts.iter().all(|part| part.spans.len() <= 10));
 }
@@ -132,7 +141,7 @@ fn a_part_has_no_more_styles_than_it_may_have() {
 #[test]
 fn a_family_is_not_torn() {
     let family = "👩‍👩‍👧‍👦".repeat(60);
-    let parts = Styled::from(family.as_str()).split(Limit::Utf16(100), 10);
+    let parts = Styled::from(family.as_str()).split(Limit::Utf16(100), 10, usize::MAX);
     assert!(parts.iter().all(|part| part.text.starts_with('👩') && part.text.ends_with('👦')), "{parts:?}");
 }
 
@@ -210,7 +219,7 @@ proptest! {
     #[test]
     fn parts_are_the_whole(source in pieces(), most in 8_usize..40, most_spans in 1_usize..5) {
         let styled = Styled::markdown(&source);
-        let parts = styled.split(Limit::Utf16(most), most_spans);
+        let parts = styled.split(Limit::Utf16(most), most_spans, usize::MAX);
         let solid = |text: &str| text.split_whitespace().collect::<String>();
         let joined: String = parts.iter().map(|part| solid(&part.text)).collect();
         prop_assert_eq!(joined, solid(&styled.text));
