@@ -42,7 +42,8 @@ fn marks_become_styles() {
     check("## Done ##\ntext", "‹b:Done›\ntext");
     check("- one\n  - two\n* three\n1. four", "• one\n  • two\n• three\n1. four");
     check("[docs](https://a.example/x)", "‹https://a.example/x docs›");
-    check("[`a.rs`](https://a.example/x)", "‹https://a.example/x ‹c:a.rs››");
+    check("[`see`](https://a.example/x)", "‹https://a.example/x ‹c:see››");
+    check("[`a.rs`](https://a.example/x)", "‹c:a.rs› (https://a.example/x)");
     check("[src/a.rs](/w/src/a.rs:3)", "src/a.rs (/w/src/a.rs:3)");
     check("[https://bank.example](https://evil.example)", "https://bank.example (https://evil.example)");
     check("[bank.example/in](https://evil.example)", "bank.example/in (https://evil.example)");
