@@ -1,4 +1,4 @@
-//! The words of a notice, as plain text for platforms without formatting, or with their formatting ([`parts`]).
+//! The words of a notice, as plain text for platforms without formatting, or with their formatting ([`parts()`]).
 //!
 //! An answer is shown as it was written. Of what a person decides on, deceptive characters are taken out. Text of a model, a
 //! repository or a person is data: what a platform would act on is made inert ([`Mentions`]). A plain text that is too long is
