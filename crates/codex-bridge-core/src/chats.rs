@@ -8,6 +8,7 @@ mod effects;
 mod facts;
 mod intake;
 mod message_turn;
+mod pairing;
 mod worker;
 
 use std::sync::Arc;

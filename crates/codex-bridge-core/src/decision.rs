@@ -46,7 +46,8 @@ impl DecisionReport {
         if counts { Ok(self) } else { Err(TooLate(Box::new(self))) }
     }
 
-    fn lateness(&self) -> String {
+    /// Why the decision does not count, as the rest of a sentence about the request.
+    pub(crate) fn lateness(&self) -> String {
         match (self.outcome, &self.decision, &self.decided_by) {
             (DecisionOutcome::Expired, ..) => "expired before it was answered, and was declined".to_owned(),
             (DecisionOutcome::Orphaned, Some(_), _) => {

@@ -23,9 +23,10 @@ use codex_wire::text_id;
 use serde::{Deserialize, Serialize};
 
 use crate::outbox::DeliveryId;
+use crate::request::RequestName;
 use crate::task::{TaskId, TimeMs};
 
-pub use command::Command;
+pub use command::{COMMANDS, Command};
 pub use rules::{Allowed, Rules, WhenFull, WhileRunning};
 
 text_id!(
@@ -60,6 +61,48 @@ pub struct Arrival {
     pub position: Option<i64>,
     /// When it was written.
     pub sent_at: TimeMs,
+    /// What it refers to.
+    pub context: Context,
+}
+
+/// What a message refers to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Context {
+    /// The text that it quotes or replies to.
+    pub quoted: Option<Quoted>,
+    /// The request that it is about.
+    pub about: Option<About>,
+    /// The source's id of the message of which this is a new version.
+    pub edits: Option<String>,
+    /// Whether it was written in a group, to others than the bot.
+    pub is_overheard: bool,
+}
+
+/// A text that a message quotes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quoted {
+    /// Who wrote it; empty if unknown.
+    pub author: String,
+    /// The text.
+    pub text: String,
+}
+
+/// How a message is about a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", content = "request", rename_all = "snake_case")]
+pub enum About {
+    /// It replies to the message that showed the request.
+    Reply(RequestName),
+    /// It is the comment on a request that is declined with it.
+    Comment(RequestName),
+}
+
+impl About {
+    /// The request.
+    pub fn request(&self) -> &RequestName {
+        let (Self::Reply(request) | Self::Comment(request)) = self;
+        request
+    }
 }
 
 /// Who wrote a message.
@@ -148,10 +191,16 @@ pub struct Message {
     pub position: Option<i64>,
     /// The beginning of the text, redacted.
     pub summary: String,
-    /// The sealed text. It is erased once the message is acted on.
+    /// The sealed text. It is erased once the message is answered, unless it can be retried.
     pub sealed_text: Option<Vec<u8>>,
     /// What to do with the message.
     pub kind: MessageKind,
+    /// The request that the message is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<About>,
+    /// The source's id of the message of which this is a new version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edits: Option<String>,
     /// How far the message has come.
     pub state: MessageState,
     /// How many attempts have failed.
@@ -186,6 +235,10 @@ pub enum MessageKind {
     UrgentCommand,
     /// Add it to the running turn.
     Steer,
+    /// Answer what Codex asks, at once. If nothing is asked, it is a prompt.
+    Response,
+    /// Replace the text of a message that waits, at once.
+    Edit,
 }
 
 /// How far a message has come.
@@ -232,6 +285,12 @@ pub struct Conversation {
     pub task_id: Option<TaskId>,
     /// The workspace; `None` means the channel's default.
     pub workspace: Option<String>,
+    /// The model, if people chose one here.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// The reasoning effort, if people chose one here.
+    #[serde(default)]
+    pub effort: Option<String>,
     /// When it last changed.
     pub updated_at: TimeMs,
 }
@@ -245,6 +304,8 @@ pub struct ChannelRecord {
     pub cursor: Option<String>,
     /// What the channel has to know after a restart beside the cursor, in its own format. Redacted.
     pub memory: Option<String>,
+    /// The people whom the operator allowed beside those of the configuration.
+    pub allowed: Vec<Allowed>,
     /// Whether somebody has paused the channel.
     pub is_paused: bool,
     /// When it last changed.
@@ -254,14 +315,16 @@ pub struct ChannelRecord {
 impl ChannelRecord {
     /// A channel that was never read.
     pub fn new(name: &ChannelName, now: TimeMs) -> Self {
-        Self { name: name.clone(), cursor: None, memory: None, is_paused: false, updated_at: now }
+        let name = name.clone();
+        Self { name, cursor: None, memory: None, allowed: Vec::new(), is_paused: false, updated_at: now }
     }
 }
 
 impl Conversation {
     /// A conversation without messages.
     pub fn new(channel: &ChannelName, key: &ConversationKey, now: TimeMs) -> Self {
-        Self { channel: channel.clone(), key: key.clone(), task_id: None, workspace: None, updated_at: now }
+        let (channel, key) = (channel.clone(), key.clone());
+        Self { channel, key, task_id: None, workspace: None, model: None, effort: None, updated_at: now }
     }
 
     /// Whether the conversation's task was deleted because of its age, and its history with it.

@@ -199,11 +199,23 @@ impl DecisionWord {
         }
     }
 
+    /// The words on a button; `None` for decisions that need more than a tap.
+    pub fn label(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Accept => "Approve once",
+            Self::AcceptForSession => "Approve for this task",
+            Self::AcceptAlways => "Approve always",
+            Self::Decline => "Decline",
+            Self::Cancel => "Decline and stop",
+            Self::Grant | Self::Answers | Self::Form | Self::Other(_) => return None,
+        })
+    }
+
     /// The words for people, in the past tense.
     pub fn past_tense(&self) -> &str {
         match self {
             Self::Accept => "approved",
-            Self::AcceptForSession => "approved for this session",
+            Self::AcceptForSession => "approved for this task",
             Self::AcceptAlways => "approved for good",
             Self::Decline => "declined",
             Self::Cancel => "cancelled",

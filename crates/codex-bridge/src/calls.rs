@@ -244,6 +244,25 @@ pub struct RunChannel {
     pub cwd: Option<PathBuf>,
 }
 
+/// `POST /v1/channels/allow`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AllowSender {
+    /// The stranger's code.
+    pub code: String,
+    /// Whether the person may also decide what Codex asks.
+    #[serde(default)]
+    pub approver: bool,
+}
+
+/// `POST /v1/channels/{name}/disallow`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DisallowSender {
+    /// The person's id on the platform.
+    pub sender_id: String,
+}
+
 /// `GET /v1/trust/directory`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrustOf {

@@ -17,6 +17,7 @@
 //! After [`ChannelError::Retry`] the supervisor starts the channel again, with a growing pause. [`ChannelError::Fatal`] stops it.
 
 mod attachments;
+mod chat;
 mod exec;
 mod feishu;
 mod feishu_bot;
@@ -31,6 +32,7 @@ mod recent;
 pub mod registry;
 mod secret;
 pub mod settings;
+mod signs;
 mod supervisor;
 mod targets;
 mod telegram;
@@ -151,6 +153,16 @@ pub trait Receiving: Channel {
         None
     }
 
+    /// The signs at messages, if the platform has any.
+    fn acknowledges(&self) -> Option<&dyn Acknowledges> {
+        None
+    }
+
+    /// Whether a short line tells people that their message waits, on a platform without such signs.
+    fn says_receipts(&self) -> bool {
+        false
+    }
+
     /// The reports, if the platform wants any.
     fn reports(&self) -> Option<&dyn Reports> {
         None
@@ -210,6 +222,34 @@ pub trait ShowsProgress: Send + Sync {
 
     /// Shows the progress of a turn. Called at most every two seconds, and once more when the turn is finished.
     fn show<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()>;
+}
+
+/// A platform that can show senders at once what becomes of their messages.
+pub trait Acknowledges: Send + Sync {
+    /// Shows for about five seconds that Codex works. Called again while it does.
+    fn working<'a>(&'a self, place: &'a str) -> BoxFuture<'a, ()>;
+
+    /// Shows a sign at a message. False if that is not possible there.
+    fn mark<'a>(&'a self, message: &'a Message, mark: Mark) -> BoxFuture<'a, bool>;
+}
+
+/// A sign at a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// It waits its turn.
+    Queued,
+    /// It was added to the running turn.
+    Added,
+}
+
+impl Mark {
+    /// The mark as a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Added => "added",
+        }
+    }
 }
 
 /// A platform that is told which messages are finished, and what the channel is working on.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::amount::rfc3339 as time;
-pub use channel::{Channel, ChannelLog, Knock, Message, Reached};
+pub use channel::{Allowed, Channel, ChannelLog, Knock, Message, Reached};
 pub use delivery::{Delivery, Tried};
 pub use request::{
     ChangeKind, Choice, Detail, Field, FieldKind, Question, QuestionOption, Request, RequestKind, Revealed,

@@ -8,6 +8,9 @@ use codex_wire::thread::TurnError;
 use redact::Redactor;
 use serde::Serialize;
 
+/// How the end of the server's stderr begins in a failure's words.
+pub const STDERR: &str = "\ncodex stderr (last ";
+
 /// The sentence for a login that no longer works.
 pub const LOGIN_HINT: &str =
     "Codex is not logged in or its login has expired: run `codex login`, then try again";
@@ -141,12 +144,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         if !self.stderr_tail.is_empty() {
-            write!(
-                f,
-                "\ncodex stderr (last {} lines):\n{}",
-                self.stderr_tail.len(),
-                self.stderr_tail.join("\n")
-            )?;
+            write!(f, "{STDERR}{} lines):\n{}", self.stderr_tail.len(), self.stderr_tail.join("\n"))?;
         }
         Ok(())
     }

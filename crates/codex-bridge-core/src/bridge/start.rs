@@ -4,8 +4,7 @@ use super::handover::OpensTask;
 use super::{Author, Bridge, Continued, Error, NewTask, QueuedBy, TaskView};
 use crate::failpoint;
 use crate::inbox::machine::ChatTurn;
-use crate::inbox::reply;
-use crate::outbox::notice::TextFormat;
+use crate::inbox::reply::{self, ReplyText};
 use crate::outbox::{DeliveryId, Subscription};
 use crate::store::{TaskFilter, Write};
 use crate::task::{Limits, Settings, Task, Waived};
@@ -151,7 +150,7 @@ impl Bridge {
         if is_forgotten {
             let id = DeliveryId(format!("{}-forgotten", message.own_reply_id()));
             let delivery =
-                reply::delivery(&message, id, Some(&task), (reply::FORGOTTEN, TextFormat::Plain), now);
+                reply::delivery(&message, id, Some(&task), ReplyText::plain(reply::FORGOTTEN), now);
             batch.push(Write::AddDelivery(Box::new(delivery)));
         }
         batch.push(self.inner.audit(&author, "message", Some(&task.id), message.id.as_str()));

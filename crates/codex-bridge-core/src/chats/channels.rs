@@ -21,7 +21,11 @@ impl Chats {
     pub async fn open_channel(&self, rules: Rules) -> Result<(), Error> {
         self.to_completion(|chats| async move {
             let name = rules.channel.clone();
+            let mut rules = rules;
+            let taking = chats.inbox.taking.lock().await;
+            rules.allow.extend(chats.channel(&name).await?.allowed);
             let before = chats.inbox.channels().insert(name.clone(), Arc::new(rules));
+            drop(taking);
             if before.is_none() {
                 // Once per daemon: a connection that comes and goes must not remind people again and again.
                 chats.remind(&name).await?;
@@ -119,6 +123,25 @@ impl Chats {
     /// Changes whenever a reply is finished. Sources may then need an acknowledgement.
     pub fn replies(&self) -> watch::Receiver<u64> {
         self.inner().outbox.finished.subscribe()
+    }
+
+    /// The name of a person, from `channel:id`, which is what decisions are stored under. The same text if no name is known.
+    pub async fn name_of(&self, by: &str) -> Result<String, Error> {
+        let known = by.split_once(':').filter(|(channel, _)| self.inbox.rules(&(*channel).into()).is_some());
+        let Some((channel, sender_id)) = known else { return Ok(by.to_owned()) };
+        let of_person = MessageFilter {
+            channel: Some(channel.into()),
+            sender_id: Some(sender_id.to_owned()),
+            limit: Some(1),
+            ..MessageFilter::default()
+        };
+        let last = self.inner().store.messages(&of_person).await?.into_iter().next();
+        Ok(last.map_or_else(|| by.to_owned(), |message| message.sender_name))
+    }
+
+    /// Changes whenever messages come in, begin to run or are answered.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inbox.changes.subscribe()
     }
 
     /// The messages of a channel that are done and not yet acknowledged, the oldest first. For a source with a

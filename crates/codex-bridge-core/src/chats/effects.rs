@@ -12,11 +12,12 @@ use crate::bridge::{Error, Inner, RequestSelector};
 use crate::decision::is_no;
 use crate::desk::{Caller, Verb};
 use crate::failpoint;
-use crate::inbox::machine::decisions::{self, Choice, MAY_NOT, Verdict};
+use crate::inbox::machine::decisions::{self, Choice, MAY_NOT, Meant, Verdict};
 use crate::inbox::machine::{Effect, Failure, NO_APPROVER, Outcome, Reply};
-use crate::inbox::{ChannelName, ConversationKey, Message, Party, Rules, reply};
+use crate::inbox::reply::{self, ReplyText};
+use crate::inbox::{ChannelName, ConversationKey, Message, Party, Rules};
 use crate::outbox::notice::{self, Content};
-use crate::outbox::{Delivery, DeliveryId, Notice};
+use crate::outbox::{Asked, Delivery, DeliveryId, Notice};
 use crate::request::{Button, RequestRecord};
 use crate::store::{DeliveryFilter, Write};
 use crate::task::TimeMs;
@@ -86,7 +87,7 @@ impl Chats {
         effect: Effect,
         now: TimeMs,
     ) -> Result<Option<Outcome>, Error> {
-        let role = rules.role(&message.sender_id, message.party).unwrap_or(Role::Viewer);
+        let role = rules.role_of(message).unwrap_or(Role::Viewer);
         let caller = Caller::in_chat(message.author(), role, message.party);
         let desk = self.desk();
         match effect {
@@ -98,14 +99,22 @@ impl Chats {
                 self.inbox.wake();
             }
             Effect::Reply(reply) => self.reply(*reply, now).await?,
+            Effect::Rewrite(message, text) => {
+                let rewritten = self.rewritten(*message, &text)?;
+                self.inner().commit(vec![rewritten]).await?;
+                self.inbox.wake();
+            }
             Effect::Tell(id, task, text) => {
-                let content = Content::Reply(notice::Reply::new(Some(&task), &text));
+                let content = Content::Reply(notice::Reply::new(task.as_deref(), &text));
                 self.say_once(id, &message.reply_to, content, now).await?;
             }
             Effect::Begin(turn) => match desk.take_message(&caller, *turn).await {
                 // Another caller began a turn first.
                 Err(Error::WrongState { task_id, .. }) => self.inbox.await_task(task_id),
-                taken => taken?,
+                taken => {
+                    taken?;
+                    self.inbox.changed();
+                }
             },
             Effect::Steer(message, text) => return self.steer_once(&caller, *message, &text).await,
             Effect::Stop(task_id) => {
@@ -117,7 +126,7 @@ impl Chats {
             }
             Effect::Decide(request, decision) => {
                 let verdict = self.decide_as(&caller, *request, decision).await?.await?;
-                return Ok(Some(Outcome::Decided(verdict.text().to_owned())));
+                return Ok(Some(Outcome::Decided(verdict)));
             }
             Effect::Decline(request) => self.decline(message, *request),
         }
@@ -126,18 +135,37 @@ impl Chats {
 
     /// Writes a reply, in one transaction with the messages that it answers.
     async fn reply(&self, reply: Reply, now: TimeMs) -> Result<(), Error> {
-        let Reply { message, task, text, format, added, conversation } = reply;
+        let Reply { message, task, text, format, added, conversation, rewritten, suggestions } = reply;
         let id = message.reply_id.clone().unwrap_or_else(|| message.own_reply_id());
         let text = self.inner().config.redactor.redact(&text);
-        let delivery = reply::delivery(&message, id, task.as_ref(), (&text, format), now);
+        let said = ReplyText { text: text.into_owned(), format, suggestions };
+        let delivery = reply::delivery(&message, id, task.as_ref(), said, now);
         let mut batch = vec![Write::AddDelivery(Box::new(delivery))];
         batch.extend([message].into_iter().chain(added).map(|one| Write::SaveMessage(Box::new(one))));
         batch.extend(conversation.map(|one| Write::SaveConversation(Box::new(one))));
+        batch.extend(rewritten.map(|(message, text)| self.rewritten(message, &text)).transpose()?);
         failpoint::hit("inbox.before_reply");
         self.inner().commit(batch).await?;
         failpoint::hit("inbox.reply_recorded");
         self.inbox.wake();
         Ok(())
+    }
+
+    /// A message with this text instead of its own.
+    fn rewritten(&self, message: Message, text: &str) -> Result<Write, Error> {
+        let sealed = self.inner().key.seal(text.as_bytes(), message.id.as_str())?;
+        Ok(Write::SaveMessage(Box::new(Message { sealed_text: Some(sealed), ..message })))
+    }
+
+    /// Writes a short line about a message of a person, once for each `what`.
+    pub async fn say_of(&self, message: &Message, what: &str, text: &str) -> Result<(), Error> {
+        let id = DeliveryId(format!("{}-{what}", message.own_reply_id()));
+        let content = Content::Reply(notice::Reply {
+            in_reply_to: Some(message.external_id.clone()),
+            ..notice::Reply::new(None, text)
+        });
+        let (target, now) = (message.reply_to.clone(), self.inner().now());
+        self.to_completion(|chats| async move { chats.say_once(id, &target, content, now).await }).await
     }
 
     /// Writes a notice, unless one with this id exists.
@@ -212,7 +240,7 @@ impl Chats {
         choice: Choice,
     ) -> Result<PendingVerdict, Error> {
         let rules = self.inbox.rules(channel);
-        let Some(role) = rules.and_then(|rules| rules.role(sender_id, Party::Person)) else {
+        let Some(role) = rules.and_then(|rules| rules.role(sender_id, Party::Person, conversation)) else {
             self.note_tap(channel, conversation, sender_id, sender_id).await?;
             return Ok(at_once(Verdict::NotAllowed));
         };
@@ -222,7 +250,11 @@ impl Chats {
         }
         let named = self.request_of(channel, conversation, &button.request_id).await?;
         match decisions::by_button(&named, &button, choice) {
-            Ok((request, decision)) => self.decide_as(&caller, request, decision).await,
+            Ok(Meant::Decision(request, decision)) => self.decide_as(&caller, *request, decision).await,
+            Ok(Meant::Next(request, chosen)) => {
+                Ok(at_once(Verdict::Next { asked: Box::new(Asked::of(&request)), chosen }))
+            }
+            Ok(Meant::Comment) => Ok(at_once(Verdict::Comment)),
             Err(text) => Ok(at_once(Verdict::Forbidden { text })),
         }
     }
@@ -237,7 +269,15 @@ impl Chats {
         let shown = RequestSelector::Shown { request_id, digest: &request.digest };
         let which = if is_no(&decision) { RequestSelector::Named(request_id) } else { shown };
         let pending = self.desk().record_decision(caller, request.task_id.as_str(), which, decision).await?;
-        Ok(async move { Ok(Verdict::of(pending.await?)) }.boxed())
+        let chats = self.clone();
+        let verdict = async move {
+            let mut report = pending.await?;
+            if let Some(by) = report.decided_by.as_mut() {
+                *by = chats.name_of(by).await?;
+            }
+            Ok(Verdict::of(report))
+        };
+        Ok(verdict.boxed())
     }
 }
 

@@ -10,15 +10,19 @@ use super::message_turn::{began_at, is_asked_for};
 use crate::bridge::{Error, Inner};
 use crate::event::{Diff, Line};
 use crate::inbox::machine::decisions::{Named, Visibility, bare};
-use crate::inbox::machine::{self, Facts, Failure, Outcome};
+use crate::inbox::machine::{self, Facts, Failure, KnownTask, LISTED, Outcome};
 use crate::inbox::{
-    ChannelName, Command, Conversation, ConversationKey, Message, MessageState, Rules, WhileRunning,
+    ChannelName, Command, Conversation, ConversationKey, Message, MessageKind, MessageState, Rules,
+    WhileRunning,
 };
 use crate::outbox::{self, Delivery};
 use crate::place::Place;
 use crate::request::{Button, RequestName, RequestRecord, RequestState};
 use crate::store::{DeliveryFilter, MessageFilter};
 use crate::task::{Task, TaskId};
+
+/// How many messages of a conversation are looked at for its tasks and its last prompt.
+const LOOKED_BACK: u32 = 200;
 
 impl Inner {
     /// The text of a message, if it is still stored and the key opens it.
@@ -40,7 +44,10 @@ impl Chats {
         let (rules, keep_tasks) = (Arc::clone(rules), inner.config.keep_tasks);
         let text = inner.text(message);
         let mut facts = Facts { rules, keep_tasks, text, outcome, ..Facts::default() };
-        if matches!(facts.outcome, Some(Outcome::Failed(_) | Outcome::Stopped(_) | Outcome::Decided(_))) {
+        if matches!(facts.outcome, Some(Outcome::Failed(_) | Outcome::Stopped(_))) {
+            return Ok(facts);
+        }
+        if matches!(facts.outcome, Some(Outcome::Decided(_))) && message.state == MessageState::Received {
             return Ok(facts);
         }
         let state = machine::NextStep::of(message, facts.text.as_deref());
@@ -60,6 +67,8 @@ impl Chats {
             machine::NextStep::Command(command) => {
                 self.add_for_command(&mut facts, message, &command).await?;
             }
+            machine::NextStep::Respond(_) => self.add_for_response(&mut facts, message).await?,
+            machine::NextStep::Edit(_) => facts.edited = self.edited(message).await?.map(Box::new),
             machine::NextStep::Running(task_id) => self.add_for_turn(&mut facts, message, task_id).await?,
             machine::NextStep::InDoubt(task_id) if is_over => {
                 facts.was_steered = inner.store.was_steered(&task_id, message.id.as_str()).await?;
@@ -72,7 +81,117 @@ impl Chats {
             }
             _ => {}
         }
+        if let Some(about) = &message.about {
+            facts.named = self.request_of(&message.channel, &message.conversation, about.request()).await?;
+        }
         Ok(facts)
+    }
+
+    /// The message that another one edits, with its present text.
+    async fn edited(&self, message: &Message) -> Result<Option<(Message, Option<String>)>, Error> {
+        let Some(original) = &message.edits else { return Ok(None) };
+        let named = MessageFilter {
+            channel: Some(message.channel.clone()),
+            external_ids: vec![original.clone()],
+            ..MessageFilter::default()
+        };
+        let found = self.inner().store.messages(&named).await?.into_iter().next();
+        Ok(found.map(|original| {
+            let text = self.inner().text(&original);
+            (original, text)
+        }))
+    }
+
+    async fn add_for_response(&self, facts: &mut Facts, message: &Message) -> Result<(), Error> {
+        match (&message.about, &facts.task) {
+            (None, Some(task)) => {
+                facts.requests = self.bridge().open_requests(Some(task.id.clone())).await?;
+            }
+            (None, None) => {}
+            (Some(about), _) => {
+                let name = about.request();
+                let named = self.request_of(&message.channel, &message.conversation, name).await?;
+                if let Named::One(request) = named {
+                    self.add_visibility(facts, message, &request).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How much of a request had been shown where and when the message was written.
+    async fn add_visibility(
+        &self,
+        facts: &mut Facts,
+        message: &Message,
+        request: &RequestRecord,
+    ) -> Result<(), Error> {
+        let told = self.told_of(&request.task_id, &request.request_id, None).await?;
+        facts.visibilities.insert(request.request_id.clone(), Visibility::of(&told, request, message));
+        Ok(())
+    }
+
+    /// The last prompt of a conversation, with its text, if it failed and its text is still stored.
+    async fn failed(&self, message: &Message) -> Result<Option<(Message, String)>, Error> {
+        let here = MessageFilter {
+            channel: Some(message.channel.clone()),
+            conversation: Some(message.conversation.clone()),
+            limit: Some(LOOKED_BACK),
+            ..MessageFilter::default()
+        };
+        let is_answered = |one: &Message| {
+            one.kind == MessageKind::Prompt
+                && matches!(one.state, MessageState::Answered | MessageState::Acknowledged)
+        };
+        let last = self.inner().store.messages(&here).await?.into_iter().find(is_answered);
+        Ok(last.and_then(|failed| {
+            let text = self.inner().text(&failed)?;
+            Some((failed, text))
+        }))
+    }
+
+    /// The tasks that a conversation had, the last one first.
+    async fn tasks_of(&self, rules: &Rules, message: &Message) -> Result<Vec<KnownTask>, Error> {
+        let here = MessageFilter {
+            channel: Some(message.channel.clone()),
+            conversation: Some(message.conversation.clone()),
+            limit: Some(LOOKED_BACK),
+            ..MessageFilter::default()
+        };
+        let mut ids: Vec<TaskId> = Vec::new();
+        for id in self.inner().store.messages(&here).await?.into_iter().filter_map(|one| one.task_id) {
+            if !ids.contains(&id) && ids.len() < LISTED {
+                ids.push(id);
+            }
+        }
+        let mut tasks = Vec::new();
+        for id in ids {
+            tasks.extend(self.task_of(Some(&id)).await?.map(|task| known(rules, task)));
+        }
+        Ok(tasks)
+    }
+
+    /// The task that `/resume` names: not one of another conversation, whose people wrote it to be read there.
+    async fn resumed(
+        &self,
+        rules: &Rules,
+        message: &Message,
+        name: &str,
+    ) -> Result<Result<KnownTask, String>, Error> {
+        let task = match self.bridge().find(name).await {
+            Ok(task) => task,
+            Err(error @ (Error::UnknownTask(_) | Error::AmbiguousTask(_))) => {
+                return Ok(Err(format!("{}.", self.inner().shown_error(&error.to_string()))));
+            }
+            Err(error) => return Err(error),
+        };
+        let of_task = MessageFilter { task_id: Some(task.id.clone()), ..MessageFilter::default() };
+        let is_elsewhere =
+            |one: &Message| (&one.channel, &one.conversation) != (&message.channel, &message.conversation);
+        if self.inner().store.messages(&of_task).await?.iter().any(is_elsewhere) {
+            return Ok(Err("That task belongs to another conversation.".to_owned()));
+        }
+        Ok(Ok(known(rules, task)))
     }
 
     async fn task_of(&self, task_id: Option<&TaskId>) -> Result<Option<Task>, Error> {
@@ -131,6 +250,12 @@ impl Chats {
             let last = turns.into_iter().rfind(is_asked_for);
             facts.last_prompt = last.map(|turn| turn.prompt_summary);
         }
+        match command {
+            Command::Retry => facts.failed = self.failed(message).await?.map(Box::new),
+            Command::List | Command::Switch(_) => facts.tasks = self.tasks_of(&facts.rules, message).await?,
+            Command::Resume(name) => facts.resumed = Some(self.resumed(&facts.rules, message, name).await?),
+            _ => {}
+        }
         let decides = matches!(command, Command::Approve(_) | Command::Deny(_));
         if let Some(task_id) = task_id.filter(|_| decides || *command == Command::Status) {
             facts.requests = self.bridge().open_requests(Some(task_id)).await?;
@@ -144,12 +269,9 @@ impl Chats {
             facts.named = self.request_of(&message.channel, &message.conversation, &request_id).await?;
         }
         if matches!(command, Command::Approve(_)) {
-            let named = if let Named::One(request) = &facts.named { Some(&**request) } else { None };
-            for request in facts.requests.iter().chain(named) {
-                let told = self.told_of(&request.task_id, &request.request_id, None).await?;
-                facts
-                    .visibilities
-                    .insert(request.request_id.clone(), Visibility::of(&told, request, message));
+            let named = if let Named::One(request) = &facts.named { Some((**request).clone()) } else { None };
+            for request in facts.requests.clone().into_iter().chain(named) {
+                self.add_visibility(facts, message, &request).await?;
             }
         }
         Ok(())
@@ -234,6 +356,13 @@ impl Chats {
         };
         Ok(self.inner().store.deliveries(&told).await?)
     }
+}
+
+fn known(rules: &Rules, task: Task) -> KnownTask {
+    let cwd = &task.settings.cwd;
+    let is_its = |path: &PathBuf| path == cwd || path.canonicalize().is_ok_and(|path| path == *cwd);
+    let workspace = rules.workspaces.iter().find(|(_, path)| is_its(path)).map(|(name, _)| name.clone());
+    KnownTask { task, workspace }
 }
 
 /// The directory in which a conversation works.

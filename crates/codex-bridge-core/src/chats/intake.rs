@@ -6,17 +6,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::error;
 
-use super::Chats;
+use super::{Chats, pairing};
 use crate::bridge::Error;
 use crate::failpoint;
 use crate::inbox::deferred::Deferred;
 use crate::inbox::intake::{self, Admission, HOUR_MS, IntakeFacts, TEXT_BYTES};
-use crate::inbox::strangers::Knock;
+use crate::inbox::reply::{self, ReplyText};
+use crate::inbox::strangers::{Knock, KnockLine};
 use crate::inbox::{
     Arrival, ChannelName, ChannelRecord, ConversationKey, Message, MessageId, MessageState, Party, Receipt,
-    Received, Rules, WhenFull, machine, reply, rounds,
+    Received, Rules, WhenFull, machine, rounds,
 };
-use crate::outbox::notice::TextFormat;
 use crate::store::{MessageFilter, Write};
 use crate::task::TimeMs;
 
@@ -136,7 +136,12 @@ impl Chats {
         sender_name: &str,
     ) -> Result<(), Error> {
         let sender = (sender_id, sender_name);
-        if let Some(note) = self.knock(channel, conversation, sender, Some("a button"), self.inner().now()) {
+        let rules = self.inbox.rules(channel);
+        if rules.is_some_and(|rules| rules.role(sender_id, Party::Person, conversation).is_some()) {
+            return Ok(());
+        }
+        if let Some(line) = self.knock(channel, conversation, sender, Some("a button"), self.inner().now()) {
+            let note = self.inner().audit(&line.actor, "knock", None, &line.detail);
             self.to_completion(|chats| async move { Ok(chats.inner().commit(vec![note]).await?) }).await?;
         }
         Ok(())
@@ -150,14 +155,14 @@ impl Chats {
         (sender_id, sender_name): (&str, &str),
         how: Option<&str>,
         now: TimeMs,
-    ) -> Option<Write> {
+    ) -> Option<KnockLine> {
         let sender_name = self.inner().summary(sender_name);
         let how = how.unwrap_or(&sender_name).to_owned();
         let (channel, conversation) = (channel.clone(), conversation.clone());
         let sender_id = sender_id.to_owned();
-        let knock = Knock { channel, sender_id, sender_name, conversation, count: 1, last_at: now };
-        let line = self.inbox.strangers().knock(knock, &how)?;
-        Some(self.inner().audit(&line.actor, "knock", None, &line.detail))
+        let code = pairing::code(&self.inner().random_hex());
+        let knock = Knock { channel, sender_id, sender_name, conversation, code, count: 1, last_at: now };
+        self.inbox.strangers().knock(knock, &how)
     }
 }
 
@@ -193,10 +198,17 @@ impl Batch<'_> {
         if let Some(id) = self.known.get(&arrival.external_id) {
             return Ok(Received::Known { id: id.clone() });
         }
+        let context = &arrival.context;
+        if context.is_overheard && context.about.is_none() && self.rules.mention_only {
+            return Ok(Received::Refused);
+        }
         let sender = (arrival.sender.id.as_str(), arrival.sender.name.as_str());
-        if self.rules.role(sender.0, arrival.sender.party).is_none() {
+        if self.rules.role(sender.0, arrival.sender.party, &arrival.conversation).is_none() {
             let (channel, conversation) = (&self.rules.channel, &arrival.conversation);
-            self.others.extend(self.chats.knock(channel, conversation, sender, None, self.now));
+            if let Some(line) = self.chats.knock(channel, conversation, sender, None, self.now) {
+                self.others.push(self.chats.inner().audit(&line.actor, "knock", None, &line.detail));
+                self.others.extend(self.chats.invitation(self.rules, &arrival, &line, self.now));
+            }
             return Ok(Received::Refused);
         }
         let mut message = self.message(&arrival)?;
@@ -209,7 +221,7 @@ impl Batch<'_> {
                 if let Some(said) = said {
                     message = machine::answered(&message, self.now);
                     let id = message.own_reply_id();
-                    let delivery = reply::delivery(&message, id, None, (&said, TextFormat::Plain), self.now);
+                    let delivery = reply::delivery(&message, id, None, ReplyText::plain(&said), self.now);
                     self.others.push(Write::AddDelivery(Box::new(delivery)));
                 }
             }
@@ -224,7 +236,7 @@ impl Batch<'_> {
     fn message(&self, arrival: &Arrival) -> Result<Message, Error> {
         let inner = &self.chats.inner();
         let id = MessageId(format!("in-{}", inner.random_hex()));
-        let sealed = inner.key.seal(intake::beginning(&arrival.text).as_bytes(), id.as_str())?;
+        let sealed = inner.key.seal(intake::with_quotation(arrival).as_bytes(), id.as_str())?;
         Ok(intake::message(id, self.rules, arrival, sealed, |text| inner.summary(text), self.now))
     }
 
@@ -254,10 +266,18 @@ impl Batch<'_> {
             let taken = self.taken.iter().filter(is_same).count() as u64;
             facts.of_agent_lately = store.message_count(&of_agent).await? + taken;
             let limit = Some(self.rules.agent_turns_in_a_row);
-            let stored = store.messages(&MessageFilter { states: worked_on, limit, ..here.clone() }).await?;
+            let stored = store.messages(&MessageFilter { states: worked_on, limit, ..here }).await?;
             let row = self.taken.iter().rev().filter(is_here).chain(&stored);
             facts.of_agents_in_a_row = rounds::in_a_row(row, self.now);
-            let stored = store.messages(&MessageFilter { limit: Some(1), ..here }).await?;
+        }
+        if message.party == Party::Agent || intake::too_old(message, self.rules, self.now).is_some() {
+            let last = MessageFilter {
+                channel: Some(message.channel.clone()),
+                conversation: Some(message.conversation.clone()),
+                limit: Some(1),
+                ..MessageFilter::default()
+            };
+            let stored = store.messages(&last).await?;
             let last = self.taken.iter().rev().find(is_here).or(stored.first());
             facts.last_error = last.and_then(|last| last.error.clone());
         }

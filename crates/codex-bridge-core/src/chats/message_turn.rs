@@ -36,9 +36,9 @@ impl MessageTurn {
         self.is_over
     }
 
-    /// Whether another turn of the task came after it.
-    pub fn has_successor(&self) -> bool {
-        self.next_began_at.is_some()
+    /// When the turn began.
+    pub fn began_at(&self) -> TimeMs {
+        self.began_at
     }
 
     /// Whether a line of the task's log is about this turn.

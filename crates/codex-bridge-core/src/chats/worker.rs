@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::sync::broadcast::error::TryRecvError;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tracing::error;
 
@@ -43,6 +43,8 @@ pub(super) struct Inbox {
     channels: Mutex<BTreeMap<ChannelName, Arc<Rules>>>,
     /// Wakes the loop.
     wake: Arc<Notify>,
+    /// Counts the changes of messages.
+    pub(super) changes: watch::Sender<u64>,
     /// Makes the loop look at every message.
     wake_for_all: AtomicBool,
     /// The messages and requests that spawned tasks work on.
@@ -66,6 +68,7 @@ impl Inbox {
             desk,
             channels: Mutex::default(),
             wake: Arc::default(),
+            changes: watch::Sender::default(),
             wake_for_all: AtomicBool::default(),
             in_progress: Mutex::default(),
             skipped: Skipped::default(),
@@ -98,9 +101,15 @@ impl Inbox {
         self.wake();
     }
 
-    /// Wakes the loop: a message may be ready for its next step.
+    /// Tells whoever shows what becomes of messages that something has changed.
+    pub(super) fn changed(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Wakes the loop, and whoever shows what becomes of messages: one may be ready for its next step.
     pub(super) fn wake(&self) {
         self.wake.notify_one();
+        self.changed();
     }
 }
 
@@ -254,7 +263,7 @@ impl Chats {
             // because the turn may wait for them.
             let mut held = BTreeSet::new();
             for message in self.inner().store.next_messages(&rules.channel).await? {
-                if message.is_to_be_added() {
+                if message.holds_others() {
                     held.insert(message.conversation.clone());
                 } else if message.waits_in_line() && held.contains(&message.conversation) {
                     continue;
@@ -305,8 +314,8 @@ impl Chats {
         }
         let is_steer = rules.while_running == WhileRunning::Steer;
         match (message.kind, is_running) {
-            // Some commands take as long as Codex takes.
-            (MessageKind::UrgentCommand, false) => {
+            // Some commands and answers take as long as Codex takes.
+            (MessageKind::UrgentCommand | MessageKind::Response, false) => {
                 self.spawn_drive(rules, &message, WorkItem::Message(message.id.clone()));
             }
             (MessageKind::Steer, false) => self.spawn_drive(rules, &message, additions(&message)),

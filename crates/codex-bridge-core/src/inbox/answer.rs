@@ -10,6 +10,9 @@ use super::form;
 use crate::request::RequestName;
 use crate::task::TaskId;
 
+/// A request with more questions is answered in words.
+const MOST_BY_TAPS: usize = 4;
+
 /// How to answer a request in a chat. A secret must be answered elsewhere, because a chat stores what is written there.
 pub fn how(task_id: &TaskId, request_id: &RequestName, ask: &Ask) -> String {
     let (keys, task_id, request_id) = (keys(ask), task_id.short(), request_id.short());
@@ -80,20 +83,24 @@ pub fn decision(
     }
 }
 
-/// The decision for an option of the only question. Options count from 0.
-pub fn option(ask: &Ask, number: usize) -> Option<Decision> {
-    let [question] = ask.questions.as_slice() else { return None };
-    let label = options(ask).get(number).copied()?;
-    Some(answers([(question.id.clone(), label.to_owned())]))
+/// The decision for an option of each question. Options count from 0.
+pub fn chosen(ask: &Ask, numbers: &[usize]) -> Option<Decision> {
+    let choose = |(position, number): (usize, &usize)| {
+        let label = options(ask, position).get(*number).copied()?;
+        Some((ask.questions[position].id.clone(), label.to_owned()))
+    };
+    let given: Option<Vec<_>> = numbers.iter().enumerate().map(choose).collect();
+    given.filter(|given| !given.is_empty() && given.len() == ask.questions.len()).map(answers)
 }
 
-/// The options that one tap can choose: those of the only question, unless its answer is a secret.
-pub fn options(ask: &Ask) -> Vec<&str> {
-    let [question] = ask.questions.as_slice() else { return Vec::new() };
-    if ask.asks_for_secret() {
-        return Vec::new();
-    }
-    question.options.iter().map(|option| option.label.as_str()).collect()
+/// The options of a question that a tap can choose. There are none unless every question of the request can be answered by
+/// a tap: the questions are asked one after the other.
+pub fn options(ask: &Ask, question: usize) -> Vec<&str> {
+    let takes_taps = !ask.asks_for_secret()
+        && ask.questions.len() <= MOST_BY_TAPS
+        && ask.questions.iter().all(|question| !question.options.is_empty());
+    let question = ask.questions.get(question).filter(|_| takes_taps);
+    question.into_iter().flat_map(|question| &question.options).map(|option| option.label.as_str()).collect()
 }
 
 /// The answers to questions, by their keys.
@@ -198,9 +205,9 @@ mod tests {
     fn one_question_takes_the_words_as_they_are() {
         check(&ask(&["colour"]), "a dark = blue", &[("colour", "a dark = blue")]);
         check(&ask(&["colour"]), "colour=blue", &[("colour", "blue")]);
-        assert_eq!(option(&ask(&["colour"]), 1), Some(answers([("colour".into(), "Blue".into())])));
-        assert_eq!(option(&ask(&["colour"]), 2), None);
-        assert_eq!(options(&ask(&["colour"])), ["Red", "Blue"]);
+        assert_eq!(chosen(&ask(&["colour"]), &[1]), Some(answers([("colour".into(), "Blue".into())])));
+        assert_eq!(chosen(&ask(&["colour"]), &[2]), None);
+        assert_eq!(options(&ask(&["colour"]), 0), ["Red", "Blue"]);
     }
 
     #[test]
@@ -245,7 +252,14 @@ mod tests {
             let told = decided(&both, wrong).unwrap_err();
             assert!(told.contains("/answer req-1\ncolour=YOUR ANSWER\nsize=YOUR ANSWER"), "{told}");
         }
-        assert!(options(&both).is_empty() && option(&both, 0).is_none());
+        assert_eq!((options(&both, 1), options(&both, 2).len()), (vec!["Red", "Blue"], 0));
+        let tapped =
+            answers([("colour", "Blue"), ("size", "Red")].map(|(key, label)| (key.into(), label.into())));
+        assert_eq!(
+            (chosen(&both, &[1, 0]), chosen(&both, &[1]), chosen(&both, &[])),
+            (Some(tapped), None, None)
+        );
+        assert!(options(&ask(&["x"; MOST_BY_TAPS + 1]), 0).is_empty(), "that needs words");
     }
 
     #[test]
@@ -262,8 +276,8 @@ mod tests {
     fn a_secret_is_neither_offered_nor_taken_in_a_chat() {
         let secret = json!({"id": "a", "is_secret": true, "options": [{"label": "x"}]});
         let alone = read(json!({"kind": "questions", "questions": [secret]}));
-        assert!(options(&alone).is_empty());
-        assert_eq!(option(&alone, 0), None, "a button of our own making");
+        assert!(options(&alone, 0).is_empty());
+        assert_eq!(chosen(&alone, &[0]), None, "a button of our own making");
         let with_another = read(json!({"kind": "questions", "questions": [{"id": "b"}, secret]}));
         for ask in [alone, with_another] {
             let told = decided(&ask, "a=hunter2\nb=x").unwrap_err();

@@ -4,19 +4,39 @@ use std::borrow::Cow;
 
 use crate::request::RequestName;
 
+/// The commands, for people: the name, what follows it, and what it does.
+pub const COMMANDS: [(&str, &str, &str); 20] = [
+    ("status", "", "what runs, and what waits"),
+    ("stop", "", "stop what runs"),
+    ("steer", "TEXT", "add to what runs"),
+    ("queue", "[TEXT]", "what waits its turn; with a text, add to it"),
+    ("approve", "ID", "approve what Codex asks"),
+    ("deny", "ID", "decline what Codex asks"),
+    ("answer", "ID TEXT", "answer what Codex wants to know"),
+    ("retry", "", "try again what failed last"),
+    ("details", "", "why it failed"),
+    ("new", "", "begin a new conversation with Codex"),
+    ("list", "", "the conversations with Codex that were here"),
+    ("switch", "NUMBER", "go on with one of them"),
+    ("resume", "TASK", "go on here with a task that was begun elsewhere"),
+    ("project", "[NAME]", "where Codex works; with a name, work there from now on"),
+    ("model", "[NAME]", "the model; with a name, use it from now on"),
+    ("effort", "[LEVEL]", "how hard the model thinks; with a level, from now on"),
+    ("diff", "", "what the last turn changed"),
+    ("usage", "", "tokens and time so far"),
+    ("whoami", "", "who you are here, and what you may do"),
+    ("help", "", "this list"),
+];
+
 /// The list of commands, for people.
-pub const HELP: &str = "Write what Codex should do, or one of these commands:\n\
-    /status – what runs, and what waits\n\
-    /stop – stop what runs\n\
-    /steer TEXT – add to what runs\n\
-    /queue [TEXT] – what waits its turn; with a text, add to it\n\
-    /approve ID, /deny ID – decide on what Codex asks\n\
-    /answer ID TEXT – answer what Codex wants to know\n\
-    /new – begin a new conversation with Codex\n\
-    /project [NAME] – where it works; with a name, work there from now on\n\
-    /diff – what the last turn changed\n\
-    /usage – tokens and time so far\n\
-    /help – this";
+pub fn help() -> String {
+    let line = |(name, arguments, what): &(&str, &str, &str)| {
+        let space = if arguments.is_empty() { "" } else { " " };
+        format!("\n/{name}{space}{arguments} – {what}")
+    };
+    let lines: String = COMMANDS.iter().map(line).collect();
+    format!("Write what Codex should do, or one of these commands:{lines}")
+}
 
 /// The error for an answer that cannot be read.
 const ANSWER_NEEDS: &str = "answer needs an ID and a text";
@@ -57,6 +77,22 @@ pub enum Command {
     Diff,
     /// Show tokens and time used.
     Usage,
+    /// Show the model; change to this one.
+    Model(Option<String>),
+    /// Show the reasoning effort; change to this one.
+    Effort(Option<String>),
+    /// List the threads of the conversation.
+    List,
+    /// Continue the thread with this number of the list.
+    Switch(String),
+    /// Continue a task that was begun elsewhere.
+    Resume(String),
+    /// Show who the sender is.
+    WhoAmI,
+    /// Show why the last turn failed.
+    Details,
+    /// Give Codex the last prompt again that failed.
+    Retry,
     /// A text that starts with `/` but is not a command, with the reason.
     Unknown(String),
 }
@@ -91,6 +127,14 @@ impl Command {
             "project" => said().map_or(Self::Projects, Self::Project),
             "diff" => Self::Diff,
             "usage" => Self::Usage,
+            "model" => Self::Model(said()),
+            "effort" => Self::Effort(said()),
+            "list" => Self::List,
+            "switch" => said().map_or(Self::List, Self::Switch),
+            "resume" => said().map_or(Self::Unknown("resume needs the name of a task".into()), Self::Resume),
+            "whoami" => Self::WhoAmI,
+            "details" => Self::Details,
+            "retry" => Self::Retry,
             other => Self::Unknown(format!("there is no command /{other}")),
         })
     }
@@ -110,7 +154,16 @@ impl Command {
 
     /// Whether the command is carried out at once. Other commands keep their place among the messages.
     pub fn is_urgent(&self) -> bool {
-        !matches!(self, Self::New | Self::Project(_) | Self::Enqueue(_))
+        match self {
+            Self::New
+            | Self::Project(_)
+            | Self::Enqueue(_)
+            | Self::Switch(_)
+            | Self::Resume(_)
+            | Self::Retry => false,
+            Self::Model(chosen) | Self::Effort(chosen) => chosen.is_none(),
+            _ => true,
+        }
     }
 
     /// Whether the command is about what runs at that moment, so that it must not be carried out late.

@@ -1,6 +1,11 @@
 //! Decides whether a message from an allowed sender is taken. Pure.
 
-use super::{Arrival, Command, Message, MessageId, MessageKind, MessageState, Party, Rules, WhenFull, hops};
+use std::borrow::Cow;
+
+use super::{
+    Arrival, Command, Context, Message, MessageId, MessageKind, MessageState, Party, Quoted, Rules, WhenFull,
+    hops,
+};
 use crate::task::TimeMs;
 
 /// The longest message that is taken.
@@ -10,6 +15,57 @@ pub const HOUR_MS: TimeMs = 60 * 60 * 1000;
 /// The error of a message in a conversation that agents have kept going for too long.
 const ENDLESS: &str =
     "agents have written here for too long without a person: this is not answered, so that it ends";
+/// How the error of a message begins that is too old.
+const TOO_OLD: &str = "it was too old";
+/// The longest quotation that is given to Codex, in characters.
+const QUOTE_CHARS: usize = 2_000;
+/// Words that may be meant as a decision. Never a decision by themselves: nothing says what they decide.
+const SHORT_WORDS: [&str; 44] = [
+    "yes",
+    "y",
+    "yeah",
+    "yep",
+    "yup",
+    "ok",
+    "okay",
+    "k",
+    "sure",
+    "go",
+    "go ahead",
+    "do it",
+    "fine",
+    "please do",
+    "accept",
+    "approve",
+    "approved",
+    "allow",
+    "confirm",
+    "no",
+    "n",
+    "nope",
+    "nah",
+    "don't",
+    "dont",
+    "do not",
+    "deny",
+    "decline",
+    "reject",
+    "cancel",
+    "ja",
+    "nein",
+    "oui",
+    "non",
+    "si",
+    "sí",
+    "да",
+    "нет",
+    "是",
+    "好",
+    "不",
+    "👍",
+    "👎",
+    "✅",
+];
 /// The reply to the first such message.
 const NO_ANSWER: &str = "Agents have written to each other here for a long time, and no person has. This message is not worked \
     on, nor are later ones, until a person writes here or an hour has passed.";
@@ -23,7 +79,7 @@ pub struct IntakeFacts {
     pub of_agent_lately: u64,
     /// How many messages of agents in a row were worked on in this conversation.
     pub of_agents_in_a_row: usize,
-    /// Why the previous message of the conversation was refused, if it was.
+    /// Why the previous message of the conversation was refused, if it was and that matters.
     pub last_error: Option<String>,
     /// How many messages wait in the conversation.
     pub waiting_here: u64,
@@ -54,7 +110,21 @@ pub enum Admission {
 /// Decides about a message of `bytes` bytes.
 pub fn admit(message: &Message, bytes: usize, rules: &Rules, facts: &IntakeFacts, now: TimeMs) -> Admission {
     let refuse = |why: String, said: Option<String>| Admission::Refuse { why, said, keeps_text: true };
-    if let Some(why) = unwanted(message, rules, facts, now) {
+    if let Some(age) = too_old(message, rules, now) {
+        // Only the first message gets a reply.
+        let is_told = facts.last_error.as_ref().is_some_and(|error| error.starts_with(TOO_OLD));
+        let limit = rules.max_age.unwrap_or_default().as_secs();
+        let said = format!(
+            "This reached me too late: it was written {age} s before, and the limit is {limit} s. Send it again if it \
+             still applies."
+        );
+        let is_heard = message.party == Party::Person && !is_told;
+        return refuse(
+            format!("{TOO_OLD}: {age} s when it came in; the limit is {limit} s"),
+            is_heard.then_some(said),
+        );
+    }
+    if let Some(why) = unwanted(message, rules, facts) {
         return refuse(why, None);
     }
     let is_agent = message.party == Party::Agent;
@@ -83,13 +153,14 @@ pub fn may_be_deferred(message: &Message, rules: &Rules) -> bool {
     rules.when_full == WhenFull::PutOff && message.kind != MessageKind::UrgentCommand
 }
 
+/// The age in seconds of a message that is too old to be worked on.
+pub fn too_old(message: &Message, rules: &Rules, now: TimeMs) -> Option<u64> {
+    let age = u64::try_from(now - message.sent_at).unwrap_or_default();
+    rules.max_age.filter(|max_age| u128::from(age) > max_age.as_millis()).map(|_| age / 1000)
+}
+
 /// Why a message is not worked on and gets no reply.
-fn unwanted(message: &Message, rules: &Rules, facts: &IntakeFacts, now: TimeMs) -> Option<String> {
-    let age = u128::try_from(now - message.sent_at).unwrap_or_default();
-    if let Some(max_age) = rules.max_age.filter(|max_age| age > max_age.as_millis()) {
-        let (age, limit) = (age / 1000, max_age.as_secs());
-        return Some(format!("it was {age} s old when it came in; the limit is {limit} s"));
-    }
+fn unwanted(message: &Message, rules: &Rules, facts: &IntakeFacts) -> Option<String> {
     if message.party == Party::Person {
         return None;
     }
@@ -130,7 +201,9 @@ pub fn message(
         // Only people can give commands.
         summary: summary(&if is_agent { text.into() } else { Command::kept(text) }),
         sealed_text: Some(sealed_text),
-        kind: if is_agent { MessageKind::Prompt } else { kind(text) },
+        kind: if is_agent { MessageKind::Prompt } else { kind(text, &arrival.context) },
+        about: arrival.context.about.clone(),
+        edits: arrival.context.edits.clone(),
         state: MessageState::Received,
         attempts: 0,
         next_at: now,
@@ -149,8 +222,40 @@ pub fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_BYTES)]
 }
 
-fn kind(text: &str) -> MessageKind {
+/// The text for Codex, below what it quotes. Of commands only those have a quotation that are given to Codex.
+pub fn with_quotation(arrival: &Arrival) -> Cow<'_, str> {
+    let text = beginning(&arrival.text);
+    let Some(quoted) = arrival.context.quoted.as_ref().filter(|_| arrival.context.about.is_none()) else {
+        return text.into();
+    };
+    match Command::parse(text).filter(|_| arrival.sender.party == Party::Person) {
+        None => format!("{}{text}", quotation(quoted)).into(),
+        Some(Command::Enqueue(rest)) => format!("/queue {}{rest}", quotation(quoted)).into(),
+        Some(Command::Steer(rest)) => format!("/steer {}{rest}", quotation(quoted)).into(),
+        Some(_) => text.into(),
+    }
+}
+
+fn quotation(Quoted { author, text }: &Quoted) -> String {
+    let mut shown: String = text.chars().take(QUOTE_CHARS).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    let head = if author.is_empty() { "In reply to:".to_owned() } else { format!("In reply to {author}:") };
+    let lines: String = shown.lines().map(|line| format!("\n> {line}")).collect();
+    format!("{head}{lines}\n\n")
+}
+
+/// Whether a text says hardly more than yes or no.
+fn is_short_word(text: &str) -> bool {
+    let text = text.trim().trim_end_matches(['.', '!', '?', ' ']).to_lowercase();
+    SHORT_WORDS.contains(&text.as_str())
+}
+
+fn kind(text: &str, context: &Context) -> MessageKind {
     match Command::parse(text) {
+        _ if context.edits.is_some() => MessageKind::Edit,
+        None if context.about.is_some() || is_short_word(text) => MessageKind::Response,
         None | Some(Command::Enqueue(_)) => MessageKind::Prompt,
         Some(Command::Steer(_)) => MessageKind::Steer,
         Some(command) if command.is_urgent() => MessageKind::UrgentCommand,
@@ -189,7 +294,7 @@ mod tests {
         let old = |message: &mut Message, rules: &mut Rules, _: &mut IntakeFacts| {
             (message.sent_at, rules.max_age) = (NOW - 3_001, Some(Duration::from_secs(3)));
         };
-        check(old, 1, "it was 3 s old when it came in; the limit is 3 s\", said: None");
+        check(old, 1, "it was too old: 3 s when it came in; the limit is 3 s\", said: None");
         check(|message, _, _| message.hops = 2, 1, "it was already forwarded by 2 bridges");
         check(|_, _, facts| facts.of_agent_lately = 30, 1, "30 times within an hour; the limit is 30");
         let of_person = |message: &mut Message, _: &mut Rules, facts: &mut IntakeFacts| {

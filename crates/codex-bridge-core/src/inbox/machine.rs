@@ -5,6 +5,9 @@
 //! - A prompt becomes a turn of its conversation's task. The reply is written when that turn has ended.
 //! - A steer is stored before Codex gets it, and given to Codex once. Codex says whether it took the text. Without
 //!   such a reply, the log shows it when the turn has ended. A text that Codex did not take waits for a turn of its own.
+//! - An answer to what Codex asks is a decision, and never a prompt. A word such as "yes" decides nothing by itself: it is
+//!   answered while Codex waits for a decision, and is a prompt otherwise.
+//! - A new version of a message replaces its text as long as it waits. Later its sender is told.
 //! - A command is answered once. It may be carried out twice, if the daemon dies before the reply is stored. That does
 //!   no harm.
 //! - A running message whose task was deleted is given up, so that the messages behind it continue.
@@ -24,9 +27,13 @@ use crate::task::{EscalationRule, Settings, Status, Task, TaskId, TimeMs};
 
 mod commands;
 pub mod decisions;
+mod edits;
 mod interface;
+mod responses;
+mod threads;
 
-pub use interface::{ChatTurn, Effect, Facts, Failure, Outcome, Reply};
+pub use interface::{ChatTurn, Effect, Facts, Failure, KnownTask, Outcome, Reply};
+pub use threads::LISTED;
 
 /// Who declines a request where nobody may approve.
 pub const NO_APPROVER: &str = "nobody here may decide";
@@ -66,6 +73,10 @@ pub enum NextStep {
         /// Whether the sender wrote `/steer`, which is about the present turn. Others follow the channel's rules.
         is_command: bool,
     },
+    /// Answer what Codex asks, with this text.
+    Respond(String),
+    /// Replace the text of another message with this one.
+    Edit(String),
     /// The stored text cannot be decrypted.
     Unreadable,
     /// A turn of this task works on the message.
@@ -103,6 +114,8 @@ fn received(message: &Message, kind: MessageKind, text: &str) -> NextStep {
         (MessageKind::Prompt, _) => NextStep::Prompt(text.to_owned()),
         (MessageKind::Steer, Some(Command::Steer(text))) => NextStep::Steer { text, is_command: true },
         (MessageKind::Steer, _) => NextStep::Steer { text: text.to_owned(), is_command: false },
+        (MessageKind::Response, _) => NextStep::Respond(text.to_owned()),
+        (MessageKind::Edit, _) => NextStep::Edit(text.to_owned()),
         (MessageKind::Command | MessageKind::UrgentCommand, command) => {
             NextStep::Command(command.unwrap_or(Command::Help))
         }
@@ -115,9 +128,16 @@ impl Message {
         self.kind == MessageKind::Steer && self.sealed_text.is_some()
     }
 
+    /// Whether the messages behind this one in the conversation wait until it is known what becomes of it: it may become a
+    /// prompt before them.
+    pub(crate) fn holds_others(&self) -> bool {
+        self.is_to_be_added() || self.state == Stored::Received && self.kind == MessageKind::Response
+    }
+
     /// Whether the message is received and keeps its place among the others.
     pub(crate) fn waits_in_line(&self) -> bool {
-        self.state == Stored::Received && self.kind != MessageKind::UrgentCommand
+        self.state == Stored::Received
+            && !matches!(self.kind, MessageKind::UrgentCommand | MessageKind::Response | MessageKind::Edit)
     }
 }
 
@@ -133,6 +153,8 @@ pub fn step(message: &Message, facts: &Facts, now: TimeMs) -> Vec<Effect> {
     match NextStep::of(message, facts.text.as_deref()) {
         NextStep::Prompt(prompt) => begin(message, prompt, facts, now),
         NextStep::Command(command) => vec![commands::carry_out(message, command, facts, now)],
+        NextStep::Respond(text) => vec![responses::respond(message, text, facts, now)],
+        NextStep::Edit(text) => edits::edit(message, &text, facts, now),
         NextStep::Steer { is_command: true, .. } if is_past(message, now) => {
             vec![answer(message, None, TOO_LONG_AGO, now)]
         }
@@ -165,8 +187,8 @@ fn begin(message: &Message, prompt: String, facts: &Facts, now: TimeMs) -> Vec<E
     let settings = Settings {
         sandbox: rules.sandbox,
         approval_policy: rules.approval_policy,
-        model: rules.model.clone(),
-        effort: rules.effort.clone(),
+        model: conversation.model.clone().or_else(|| rules.model.clone()),
+        effort: conversation.effort.clone().or_else(|| rules.effort.clone()),
         network: rules.network,
         writable_roots: rules.writable_roots.clone(),
         escalations: EscalationRule { of_profile: rules.escalations, ..EscalationRule::default() },
@@ -174,14 +196,9 @@ fn begin(message: &Message, prompt: String, facts: &Facts, now: TimeMs) -> Vec<E
         developer_instructions: (message.party == Party::Agent).then(|| OF_AN_AGENT.to_owned()),
         ..Settings::new(cwd)
     };
-    let begun = Message {
-        state: Stored::Running,
-        sealed_text: None,
-        attempts: 0,
-        error: None,
-        updated_at: now,
-        ..message.clone()
-    };
+    // The text is kept until the turn has ended well: after a failure it can be retried.
+    let begun =
+        Message { state: Stored::Running, attempts: 0, error: None, updated_at: now, ..message.clone() };
     vec![Effect::Begin(Box::new(ChatTurn {
         is_forgotten: conversation.is_forgotten(facts.keep_tasks, now),
         conversation: Conversation { updated_at: now, ..conversation },
@@ -196,7 +213,7 @@ fn begin(message: &Message, prompt: String, facts: &Facts, now: TimeMs) -> Vec<E
 
 /// Whether somebody who reads the replies may decide.
 fn is_asked(rules: &Rules, message: &Message) -> bool {
-    rules.has_approver(&message.sender_id, message.party, message.room)
+    rules.has_approver(message)
 }
 
 /// Steers the running turn. Without one, the message waits for a turn of its own.
@@ -225,14 +242,15 @@ fn wait_its_turn(message: &Message, refused_by: Option<TaskId>, now: TimeMs) -> 
 fn in_doubt(message: &Message, task_id: TaskId, facts: &Facts, now: TimeMs) -> Vec<Effect> {
     let taken = || {
         let taken = Message { sealed_text: None, updated_at: now, ..message.clone() };
-        vec![Effect::Save(Box::new(taken))]
+        [Effect::Save(Box::new(taken))].into_iter().chain(responses::declines(message, facts)).collect()
     };
     let refused = |why: &str| {
         // An agent would answer this.
         let told = facts.task.as_ref().filter(|_| message.party == Party::Person);
         let told = told
-            .map(|task| tell(message, task, "queued", format!("{why}. Your message waits in the queue.")));
-        told.into_iter().chain([wait_its_turn(message, Some(task_id.clone()), now)]).collect()
+            .map(|task| tell(message, task, "refused", format!("{why}. Your message waits in the queue.")));
+        let waits = [wait_its_turn(message, Some(task_id.clone()), now)];
+        told.into_iter().chain(responses::declines(message, facts)).chain(waits).collect()
     };
     match &facts.outcome {
         Some(Outcome::Steered(SteerOutcome::Accepted)) => return taken(),
@@ -273,12 +291,14 @@ fn running(message: &Message, facts: &Facts, now: TimeMs) -> Vec<Effect> {
         effects.push(tell(message, task, "waits", text));
     } else if task.status.is_finished() {
         let declined = own().filter(|request| request.decided_by.as_deref() == Some(NO_APPROVER));
-        let (text, format) = reply::of_finished(task, declined);
-        let message = answered(message, now);
+        let reply::ReplyText { text, format, suggestions } = reply::of_finished(task, declined);
+        let sealed_text = message.sealed_text.clone().filter(|_| reply::may_be_retried(task));
+        let message = Message { sealed_text, ..answered(message, now) };
         let added =
             facts.of_task.iter().filter(|one| one.kind == MessageKind::Steer && !one.is_to_be_added());
         let added = added.map(|one| with_reply(one, message.reply_id.clone(), now)).collect();
-        let reply = Reply { message, task: Some(task.clone()), text, format, added, conversation: None };
+        let task = Some(task.clone());
+        let reply = Reply { task, format, added, suggestions, ..Reply::new(message, text) };
         effects.push(Effect::Reply(Box::new(reply)));
     } else {
         effects.extend(next_to_add(message, facts, now));
@@ -295,7 +315,7 @@ fn closed(request: &RequestRecord, task: &Task) -> Option<Effect> {
     };
     let text = format!("No longer open ({}): {} – {why}.", request.request_id.short(), request.ask.title);
     let id = DeliveryId(format!("dlv-{}-closed", request.request_id));
-    Some(Effect::Tell(id, Box::new(task.clone()), text))
+    Some(Effect::Tell(id, Some(Box::new(task.clone())), text))
 }
 
 /// The first message that keeps its place among the others.
@@ -319,6 +339,11 @@ fn next_to_add(running: &Message, facts: &Facts, now: TimeMs) -> Option<Effect> 
 
 /// A message that is part of a turn is answered by that turn's reply. A reply written before is linked now.
 fn added(message: &Message, facts: &Facts, now: TimeMs) -> Vec<Effect> {
+    if facts.outcome.is_none()
+        && let Some(decline) = responses::declines(message, facts)
+    {
+        return vec![decline];
+    }
     let is_over = facts.task.as_ref().is_some_and(|task| task.status.is_finished() && task.parked.is_none());
     let is_to_be_answered = facts.of_task.iter().any(|one| one.kind == MessageKind::Prompt);
     if !is_over || is_to_be_answered {
@@ -360,7 +385,7 @@ fn pause_ms(failures: u32) -> TimeMs {
 
 fn tell(message: &Message, task: &Task, what: &str, text: String) -> Effect {
     let id = DeliveryId(format!("{}-{what}", message.own_reply_id()));
-    Effect::Tell(id, Box::new(task.clone()), text)
+    Effect::Tell(id, Some(Box::new(task.clone())), text)
 }
 
 fn answer(message: &Message, task: Option<&Task>, text: &str, now: TimeMs) -> Effect {
@@ -368,9 +393,8 @@ fn answer(message: &Message, task: Option<&Task>, text: &str, now: TimeMs) -> Ef
 }
 
 fn answer_in(format: TextFormat, message: &Message, task: Option<&Task>, text: &str, now: TimeMs) -> Effect {
-    let (task, text) = (task.cloned(), text.to_owned());
-    let message = answered(message, now);
-    Effect::Reply(Box::new(Reply { message, task, text, format, added: Vec::new(), conversation: None }))
+    let reply = Reply::new(answered(message, now), text.to_owned());
+    Effect::Reply(Box::new(Reply { task: task.cloned(), format, ..reply }))
 }
 
 /// A message that gets its reply now. A message that was given up keeps its text for a retry.

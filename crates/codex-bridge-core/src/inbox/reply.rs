@@ -1,7 +1,9 @@
 //! The texts of replies. Pure; everything in them is already redacted.
 
+use codex_session::failure::STDERR;
+
 use super::{Message, Party, hops};
-use crate::outbox::notice::{Content, Reply, TextFormat};
+use crate::outbox::notice::{Content, Reply, Suggestion, TextFormat};
 use crate::outbox::{Delivery, DeliveryId, Notice};
 use crate::request::RequestRecord;
 use crate::task::{Parked, Status, Task, TimeMs};
@@ -18,25 +20,42 @@ pub(crate) fn delivery(
     message: &Message,
     id: DeliveryId,
     task: Option<&Task>,
-    (text, format): (&str, TextFormat),
+    reply: ReplyText,
     now: TimeMs,
 ) -> Delivery {
     let is_for_agent = message.party == Party::Agent;
     let content = Content::Reply(Reply {
         closing: is_for_agent.then(|| hops::mark(&message.external_id, message.hops)),
         in_reply_to: Some(message.external_id.clone()),
-        format,
-        ..Reply::new(task, text)
+        format: reply.format,
+        suggestions: reply.suggestions,
+        ..Reply::new(task, &reply.text)
     });
     Delivery::new(id, &message.reply_to, Notice { at: now, content }, now)
 }
 
+/// The text of a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplyText {
+    /// The text.
+    pub text: String,
+    /// What the text is written in.
+    pub format: TextFormat,
+    /// Commands that may help.
+    pub suggestions: Vec<Suggestion>,
+}
+
+impl ReplyText {
+    /// Words of our own.
+    pub fn plain(text: &str) -> Self {
+        Self { text: text.to_owned(), format: TextFormat::Plain, suggestions: Vec::new() }
+    }
+}
+
 /// How a turn ended, for its author.
-pub fn of_finished<'a>(
-    task: &Task,
-    declined: impl IntoIterator<Item = &'a RequestRecord>,
-) -> (String, TextFormat) {
-    let mut parts = vec![ending(task)];
+pub fn of_finished<'a>(task: &Task, declined: impl IntoIterator<Item = &'a RequestRecord>) -> ReplyText {
+    let (text, suggestions) = ending(task);
+    let mut parts = vec![text];
     parts.extend(declined.into_iter().map(|request| {
         let what = &request.ask.title;
         format!("Declined, since nobody here may decide: {what}{}", shown(request))
@@ -44,35 +63,77 @@ pub fn of_finished<'a>(
     // Our own words and a command that was declined are no Markdown.
     let is_answer = task.status == Status::Completed && parts.len() == 1;
     let format = if is_answer { TextFormat::Markdown } else { TextFormat::Plain };
-    (parts.join("\n\n"), format)
+    ReplyText { text: parts.join("\n\n"), format, suggestions }
 }
 
-fn ending(task: &Task) -> String {
+/// Whether the prompt of a finished turn can be given to Codex again as it was.
+pub fn may_be_retried(task: &Task) -> bool {
+    matches!(task.status, Status::Failed | Status::Lost)
+}
+
+/// Whether the conversation no longer fits into the model.
+fn is_full(task: &Task) -> bool {
+    task.error.as_ref().is_some_and(|error| error.kind == "context_window")
+}
+
+fn ending(task: &Task) -> (String, Vec<Suggestion>) {
     let answer = task.final_text.as_deref().map(str::trim).filter(|text| !text.is_empty());
     match task.status {
-        Status::Completed => answer.unwrap_or("(Codex has finished; its answer is empty.)").to_owned(),
-        Status::Cancelled => format!("Stopped: {}.", task.reason.as_deref().unwrap_or("on request")),
-        Status::Lost => format!(
-            "The Codex that worked on this has gone: {}. What it did before that is kept. Write again to continue.",
-            task.reason.as_deref().unwrap_or("nobody knows why")
+        Status::Completed => {
+            (answer.unwrap_or("(Codex has finished; its answer is empty.)").to_owned(), Vec::new())
+        }
+        Status::Cancelled => {
+            (format!("Stopped: {}.", task.reason.as_deref().unwrap_or("on request")), Vec::new())
+        }
+        _ if is_full(task) => {
+            let text = "This conversation is full. /new starts a fresh one.".to_owned();
+            (text, vec![Suggestion::new("New conversation", "/new")])
+        }
+        _ => (
+            failure(task, answer),
+            vec![Suggestion::new("Retry", "/retry"), Suggestion::new("Details", "/details")],
         ),
-        _ => failure(task, answer),
     }
 }
 
-/// The kind, the message and the end of Codex's text.
+/// What failed, and the end of what Codex had said. `/details` says the rest.
 fn failure(task: &Task, answer: Option<&str>) -> String {
-    let kind = task.error.as_ref().map(|error| error.kind.replace('_', " "));
-    let kind = kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| task.status.to_string());
-    let message = task.error.as_ref().map(|error| error.message.as_str());
-    let message = message.or(task.reason.as_deref()).unwrap_or("Codex did not say why");
-    let mut text = format!("This did not work ({kind}): {}", shortened(message));
+    let mut text = what_failed(task);
     if let Some(answer) = answer {
         text.push_str("\n\nIt had said: ");
         text.push_str(&shortened(answer));
     }
-    text.push_str("\n\nThe conversation is kept: write again to continue.");
+    text.push_str("\n\nThe conversation is kept.");
     text
+}
+
+/// What failed, in a sentence for people.
+fn what_failed(task: &Task) -> String {
+    if task.status == Status::Lost {
+        return "The Codex that worked on this has gone. What it did before that is kept.".to_owned();
+    }
+    let error = task.error.as_ref();
+    let message = error.map(|error| error.message.as_str()).or(task.reason.as_deref());
+    // The end of Codex's stderr is for the operator: `/details` has it.
+    let message = message.map(|message| message.split(STDERR).next().unwrap_or(message));
+    let said = shortened(message.unwrap_or("Codex did not say why"));
+    match error.map_or("", |error| error.kind.as_str()) {
+        _ if said.contains("stream disconnected") => "The connection to the model broke.".to_owned(),
+        "provider" => "The service of the model is overloaded or out of order.".to_owned(),
+        "rate_limit" => "The model got too many requests at once. Try again in a minute.".to_owned(),
+        "usage_limit" => format!("The limit of the account is used up: {said}"),
+        "auth" => {
+            "Codex is not logged in on the machine that it runs on. The operator has to log it in.".to_owned()
+        }
+        "startup" => "Codex could not be started on its machine.".to_owned(),
+        "unresponsive" | "lost" | "closed" => {
+            "The Codex that worked on this does not answer any more.".to_owned()
+        }
+        "timeout" => format!("This was stopped: {said}."),
+        "network_withheld" => "Codex withheld its network access for a moment.".to_owned(),
+        "thread_busy" => "Another program has this conversation with Codex open.".to_owned(),
+        _ => format!("This did not work: {said}"),
+    }
 }
 
 /// What a parked task waits for; `None` if it is not parked.
@@ -134,17 +195,33 @@ mod tests {
 
     #[test]
     fn an_answer_is_told_as_it_is_and_an_empty_one_is_said_to_be_empty() {
-        assert_eq!(of_finished(&task(Status::Completed, Some("done")), &[]).0, "done");
-        let empty = of_finished(&task(Status::Completed, None), &[]).0;
+        assert_eq!(of_finished(&task(Status::Completed, Some("done")), &[]).text, "done");
+        let empty = of_finished(&task(Status::Completed, None), &[]).text;
         assert!(empty.contains("empty"), "{empty}");
     }
 
     #[test]
-    fn a_failure_says_its_kind_its_message_and_the_end_of_it() {
+    fn a_failure_is_told_in_words_that_people_have() {
+        let ending = |kind: &str, message: &str| {
+            let error = Some(TaskError { kind: kind.into(), message: message.into() });
+            of_finished(&Task { error, ..task(Status::Failed, None) }, &[])
+        };
+        let broke = ending("model", "stream disconnected before completion: idle timeout");
+        assert_eq!(broke.text, "The connection to the model broke.\n\nThe conversation is kept.");
+        let commands =
+            |ending: &ReplyText| ending.suggestions.iter().map(|one| one.command.clone()).collect::<Vec<_>>();
+        assert_eq!(commands(&broke), ["/retry", "/details"]);
+        let full = ending("context_window", "too much");
+        assert_eq!(full.text, "This conversation is full. /new starts a fresh one.");
+        assert_eq!(commands(&full), ["/new"]);
+    }
+
+    #[test]
+    fn a_failure_without_a_word_says_its_message_and_the_end_of_it() {
         let long = format!("it broke{}at the very end", " and more".repeat(1000));
-        let error = Some(TaskError { kind: "usage_limit".into(), message: long });
-        let text = of_finished(&Task { error, ..task(Status::Failed, None) }, &[]).0;
-        assert!(text.starts_with("This did not work (usage limit): it broke"), "{text}");
+        let error = Some(TaskError { kind: "model".into(), message: long });
+        let text = of_finished(&Task { error, ..task(Status::Failed, None) }, &[]).text;
+        assert!(text.starts_with("This did not work: it broke"), "{text}");
         assert!(text.contains("at the very end") && text.len() < TAIL_BYTES, "{}", text.len());
     }
 
@@ -170,7 +247,7 @@ mod tests {
         let detail = |label: &'static str, text: &str| Detail { label: label.into(), text: text.to_owned() };
         request.ask.ask.details = vec![detail("Careful", "it may write anywhere"), detail("Command", "rm x")];
         request.ask.ask.cautions = 1;
-        let text = of_finished(&task(Status::Completed, Some("I could not.")), &[request]).0;
+        let text = of_finished(&task(Status::Completed, Some("I could not.")), &[request]).text;
         assert!(text.contains("nobody here may decide: Let Codex run a command?\n  rm x"), "{text}");
     }
 }

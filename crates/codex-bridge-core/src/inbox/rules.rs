@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use codex_session::{ApprovalMode, Escalations, Sandbox};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::{ChannelName, Party, Room};
+use super::{ChannelName, ConversationKey, Message, Party, Room};
 use crate::token::Role;
 
 /// The operator's rules for a channel.
@@ -31,12 +31,18 @@ pub struct Rules {
     pub writable_roots: Vec<PathBuf>,
     /// The profile's rule for requests to leave the sandbox.
     pub escalations: Option<Escalations>,
+    /// The models that people may choose.
+    pub models: Vec<String>,
     /// The model, if not Codex's own choice.
     pub model: Option<String>,
     /// The reasoning effort, if not Codex's own choice.
     pub effort: Option<String>,
     /// What happens to a message while a turn runs.
     pub while_running: WhileRunning,
+    /// Whether strangers are told a code by which the operator can allow them.
+    pub pairing: bool,
+    /// Whether messages in groups are only for the bot if they name it, reply to it or are commands.
+    pub mention_only: bool,
     /// How long a turn may work, not counting waits for people.
     pub turn_limit: Option<Duration>,
     /// Messages older than this are not worked on.
@@ -81,12 +87,15 @@ pub enum WhenFull {
 }
 
 /// A sender who may write.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowed {
     /// The platform's id of the sender. `*` at its end matches any continuation.
     pub sender: String,
     /// What the sender may do.
     pub role: Role,
+    /// The only place in which the sender may do it, with the threads in it; `None` means everywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
 }
 
 impl Allowed {
@@ -104,11 +113,24 @@ impl Allowed {
         if sender.trim().is_empty() {
             return Err(format!("{text:?} names nobody: write an id, or id:approver"));
         }
-        Ok(Self { sender: sender.trim().to_owned(), role })
+        Ok(Self { sender: sender.trim().to_owned(), role, place: None })
     }
 
-    fn is(&self, sender: &str) -> bool {
+    /// The same, in this place only.
+    pub fn only_in(self, place: &str) -> Self {
+        Self { place: Some(place.to_owned()), ..self }
+    }
+
+    fn is(&self, sender: &str, conversation: &ConversationKey) -> bool {
         self.sender.strip_suffix('*').map_or(self.sender == sender, |start| sender.starts_with(start))
+            && self.holds_in(conversation)
+    }
+
+    fn holds_in(&self, conversation: &ConversationKey) -> bool {
+        let Some(place) = &self.place else { return true };
+        // `chat:topic` and `chat/thread` are in the chat.
+        let rest = conversation.as_str().strip_prefix(place.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
     }
 }
 
@@ -133,9 +155,12 @@ impl Rules {
             network: false,
             writable_roots: Vec::new(),
             escalations: None,
+            models: Vec::new(),
             model: None,
             effort: None,
             while_running: WhileRunning::Queue,
+            pairing: false,
+            mention_only: true,
             turn_limit: Some(Duration::from_mins(10)),
             max_age: None,
             attempts: 5,
@@ -149,17 +174,25 @@ impl Rules {
         }
     }
 
-    /// The role of a sender; `None` if the sender may not write. An agent is never an approver.
-    pub fn role(&self, id: &str, party: Party) -> Option<Role> {
-        let role = self.allow.iter().filter(|allowed| allowed.is(id)).map(|allowed| allowed.role).max()?;
+    /// The role of a sender in a conversation; `None` if the sender may not write there. An agent is never an approver.
+    pub fn role(&self, id: &str, party: Party, conversation: &ConversationKey) -> Option<Role> {
+        let own = self.allow.iter().filter(|allowed| allowed.is(id, conversation));
+        let role = own.map(|allowed| allowed.role).max()?;
         Some(if party == Party::Agent { Role::Operator } else { role })
     }
 
-    /// Whether somebody who reads the replies to this sender may decide.
-    pub fn has_approver(&self, sender_id: &str, party: Party, room: Room) -> bool {
-        match room {
-            Room::Direct => self.role(sender_id, party) == Some(Role::Approver),
-            Room::Shared => self.allow.iter().any(|allowed| allowed.role == Role::Approver),
+    /// The role of the sender of a message.
+    pub fn role_of(&self, message: &Message) -> Option<Role> {
+        self.role(&message.sender_id, message.party, &message.conversation)
+    }
+
+    /// Whether somebody who reads the replies to this message may decide.
+    pub fn has_approver(&self, message: &Message) -> bool {
+        let decides =
+            |allowed: &Allowed| allowed.role == Role::Approver && allowed.holds_in(&message.conversation);
+        match message.room {
+            Room::Direct => self.role_of(message) == Some(Role::Approver),
+            Room::Shared => self.allow.iter().any(decides),
         }
     }
 }
@@ -173,23 +206,44 @@ mod tests {
         Rules::new("chat", allow, BTreeMap::new())
     }
 
+    fn message(sender: &str, party: Party, room: Room) -> Message {
+        let message = crate::store::conformance::samples::message(1, "room");
+        Message { sender_id: sender.to_owned(), party, room, ..message }
+    }
+
     #[test]
     fn only_who_is_named_may_write_and_only_people_decide() {
         let rules = rules(&["ada:approver", "bob", "peer:*", "peer:x:approver"]);
-        assert_eq!(rules.role("ada", Party::Person), Some(Role::Approver));
-        assert_eq!(rules.role("bob", Party::Person), Some(Role::Operator));
-        assert_eq!(rules.role("eve", Party::Person), None);
-        assert_eq!(rules.role("peer:x", Party::Agent), Some(Role::Operator), "an agent never decides");
-        assert_eq!(rules.role("peer:y", Party::Agent), Some(Role::Operator));
+        let role = |id, party| rules.role(id, party, &"room".into());
+        assert_eq!(role("ada", Party::Person), Some(Role::Approver));
+        assert_eq!(role("bob", Party::Person), Some(Role::Operator));
+        assert_eq!(role("eve", Party::Person), None);
+        assert_eq!(role("peer:x", Party::Agent), Some(Role::Operator), "an agent never decides");
+        assert_eq!(role("peer:y", Party::Agent), Some(Role::Operator));
     }
 
     #[test]
     fn a_conversation_has_an_approver_if_one_can_read_it() {
         let rules = rules(&["ada:approver", "bob"]);
-        assert!(rules.has_approver("ada", Party::Person, Room::Direct));
-        assert!(!rules.has_approver("ada", Party::Agent, Room::Direct));
-        assert!(!rules.has_approver("bob", Party::Person, Room::Direct));
-        assert!(rules.has_approver("bob", Party::Person, Room::Shared));
+        let has = |sender, party, room| rules.has_approver(&message(sender, party, room));
+        assert!(has("ada", Party::Person, Room::Direct));
+        assert!(!has("ada", Party::Agent, Room::Direct));
+        assert!(!has("bob", Party::Person, Room::Direct));
+        assert!(has("bob", Party::Person, Room::Shared));
+    }
+
+    #[test]
+    fn a_role_in_a_place_holds_there_and_in_its_threads() {
+        let mut rules = rules(&["bob"]);
+        rules.allow.push(Allowed::parse("ada:approver").unwrap().only_in("-1001"));
+        let role = |id: &str, place: &str| rules.role(id, Party::Person, &place.into());
+        for place in ["-1001", "-1001:17", "-1001/17"] {
+            assert_eq!(role("ada", place), Some(Role::Approver), "{place}");
+        }
+        assert_eq!((role("ada", "-10012"), role("ada", "42")), (None, None));
+        let in_room = message("bob", Party::Person, Room::Shared);
+        assert!(!rules.has_approver(&in_room), "she does not read it");
+        assert!(rules.has_approver(&Message { conversation: "-1001:17".into(), ..in_room }));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Knock {
     pub sender_name: String,
     /// The conversation.
     pub conversation: ConversationKey,
+    /// The code by which the operator can allow the stranger.
+    pub code: String,
     /// How many attempts there were.
     pub count: u64,
     /// When the last attempt was.
@@ -34,6 +36,8 @@ pub struct Knock {
 /// A line for the audit log.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KnockLine {
+    /// The stranger's code; `None` if the line is for several strangers.
+    pub code: Option<String>,
     /// The stranger.
     pub actor: String,
     /// How the stranger tried.
@@ -60,29 +64,39 @@ impl Strangers {
         let is_same = |one: &Knock| (&one.channel, &one.sender_id) == (&knock.channel, &knock.sender_id);
         let known = self.last.iter().position(is_same).map(|at| self.last.remove(at));
         let is_news = known.as_ref().is_none_or(|known| known.last_at + NOTED_MS < knock.last_at);
+        let knock = match known {
+            Some(known) => Knock { count: known.count + 1, code: known.code, ..knock },
+            None => knock,
+        };
         let line = if is_news { self.line(&knock, how) } else { None };
-        self.last.push(Knock { count: known.map_or(1, |known| known.count + 1), ..knock });
+        self.last.push(knock);
         let surplus = self.last.len().saturating_sub(KNOCKS);
         self.last.drain(..surplus);
         line
     }
 
+    /// The stranger with this code, who is one no more.
+    pub fn let_in(&mut self, code: &str) -> Option<Knock> {
+        let at = self.last.iter().position(|one| one.code.eq_ignore_ascii_case(code))?;
+        Some(self.last.remove(at))
+    }
+
     /// The stranger's own line, one line for all further strangers, or none.
     fn line(&mut self, knock: &Knock, how: &str) -> Option<KnockLine> {
-        let Knock { channel, sender_id, last_at: now, .. } = knock;
+        let Knock { channel, sender_id, code, last_at: now, .. } = knock;
         let (since, count) = self.lines.entry(channel.clone()).or_insert((*now, 0));
         if *since + NOTED_MS < *now {
             (*since, *count) = (*now, 0);
         }
         *count = count.saturating_add(1);
-        let (actor, detail) = match (*count).cmp(&(LINES + 1)) {
-            Ordering::Less => (format!("{channel}:{sender_id}"), how.to_owned()),
+        let (actor, detail, code) = match (*count).cmp(&(LINES + 1)) {
+            Ordering::Less => (format!("{channel}:{sender_id}"), how.to_owned(), Some(code.clone())),
             Ordering::Equal => {
-                (channel.to_string(), "and others, who are not recorded for an hour".to_owned())
+                (channel.to_string(), "and others, who are not recorded for an hour".to_owned(), None)
             }
             Ordering::Greater => return None,
         };
-        Some(KnockLine { actor, detail })
+        Some(KnockLine { code, actor, detail })
     }
 }
 
@@ -99,6 +113,7 @@ mod tests {
                 sender_id: who.to_string(),
                 sender_name: "Eve".to_owned(),
                 conversation: "room".into(),
+                code: format!("{who}-{at}"),
                 count: 1,
                 last_at: at,
             };
@@ -111,5 +126,8 @@ mod tests {
         (0..200).for_each(|who| drop(knock(who, NOTED_MS + 3)));
         let last = strangers.last();
         assert_eq!((last.len(), last[99].sender_id.as_str(), last[99].count), (KNOCKS, "199", 1));
+        let code = last[99].code.clone();
+        assert_eq!(strangers.let_in(&code).map(|one| one.sender_id), Some("199".to_owned()));
+        assert_eq!(strangers.let_in(&code), None);
     }
 }

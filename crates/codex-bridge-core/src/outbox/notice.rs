@@ -197,6 +197,24 @@ pub struct Reply {
     pub closing: Option<String>,
     /// The platform's id of the message that this answers.
     pub in_reply_to: Option<String>,
+    /// Commands that may help now, as buttons show them.
+    pub suggestions: Vec<Suggestion>,
+}
+
+/// A command of a chat that may help, as a button shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suggestion {
+    /// The word on the button.
+    pub label: String,
+    /// The command.
+    pub command: String,
+}
+
+impl Suggestion {
+    /// A command with a word for it.
+    pub(crate) fn new(label: &str, command: &str) -> Self {
+        Self { label: label.to_owned(), command: command.to_owned() }
+    }
 }
 
 /// What a text is written in.
@@ -288,6 +306,22 @@ impl Reply {
             format: TextFormat::Plain,
             closing: None,
             in_reply_to: None,
+            suggestions: Vec::new(),
+        }
+    }
+}
+
+impl Asked {
+    /// A request for a notice.
+    pub(crate) fn of(request: &RequestRecord) -> Self {
+        let is_long = !request.fits_a_chat();
+        Self {
+            request_id: request.request_id.clone(),
+            digest: request.digest.clone(),
+            is_long,
+            was_shown: false,
+            ask: if is_long { without_diffs(&request.ask) } else { request.ask.ask.clone() },
+            expires_at: request.expires_at,
         }
     }
 }
@@ -426,15 +460,7 @@ fn tokens(task: &Task) -> Option<u64> {
 
 /// Requests for a notice, as many as fit in one.
 fn asked<'a>(requests: impl IntoIterator<Item = &'a RequestRecord>) -> Vec<Asked> {
-    let asked = |request: &RequestRecord| Asked {
-        request_id: request.request_id.clone(),
-        digest: request.digest.clone(),
-        is_long: !request.fits_a_chat(),
-        was_shown: false,
-        ask: if request.fits_a_chat() { request.ask.ask.clone() } else { without_diffs(&request.ask) },
-        expires_at: request.expires_at,
-    };
-    requests.into_iter().take(MOST_REQUESTS).map(asked).collect()
+    requests.into_iter().take(MOST_REQUESTS).map(Asked::of).collect()
 }
 
 /// The request with only the names of the files that would change.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codex_bridge_core::bridge::{Author, Error, NewBranch};
-use codex_bridge_core::inbox::{Allowed, Arrival, Party, Room, Rules, Sender, WhileRunning};
+use codex_bridge_core::inbox::{Allowed, Arrival, Context, Party, Room, Rules, Sender, WhileRunning};
 use codex_bridge_core::store::{MessageFilter, TaskFilter};
 use codex_bridge_core::task::Status;
 use codex_bridge_core::token::{NewQuota, Role};
@@ -178,9 +178,12 @@ fn rules(bench: &Workbench) -> Rules {
         network: false,
         writable_roots: Vec::new(),
         escalations: None,
+        models: Vec::new(),
         model: None,
         effort: None,
         while_running: WhileRunning::Queue,
+        pairing: false,
+        mention_only: true,
         turn_limit: None,
         max_age: None,
         attempts: 1,
@@ -202,6 +205,7 @@ fn arrival() -> Arrival {
         room: Room::Direct,
         text: "hello".to_owned(),
         reply_to: "chat:c-1".to_owned(),
+        context: Context::default(),
         position: None,
         sent_at: 0,
     }

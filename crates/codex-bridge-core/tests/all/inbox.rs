@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codex_bridge_core::bridge::RequestSelector;
 use codex_bridge_core::inbox::{
-    Allowed, Arrival, Message, MessageState, Party, Received, Room, Rules, Sender, WhenFull,
+    Allowed, Arrival, Context, Message, MessageState, Party, Received, Room, Rules, Sender, WhenFull,
 };
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{self, Content, Delivery, Notice, Outcome, notice};
@@ -40,6 +40,7 @@ pub fn from(who: &str, external_id: &str, text: &str) -> Arrival {
         room: Room::Direct,
         text: text.to_owned(),
         reply_to: format!("stage:{who}"),
+        context: Context::default(),
         position: None,
         sent_at: now_ms(),
     }

@@ -58,7 +58,7 @@ async fn a_yes_to_what_nobody_was_shown_does_not_count() {
         );
     }
     let answer = told(&bridge, from("ada", "m-4", "/deny")).await;
-    assert!(answer.contains("decline"), "a no counts always: {answer}");
+    assert!(answer.contains("Declined"), "a no counts always: {answer}");
     assert!(!is_made(&bench));
     bench.tidy(bridge.end()).await;
 }
@@ -101,7 +101,7 @@ async fn a_yes_to_what_was_shown_in_part_does_not_count() {
         let answer = told(&bridge, from("ada", name, &yes)).await;
         assert!(answer.contains("could not be shown here whole"), "{answer}");
     }
-    assert!(told(&bridge, from("ada", "m-4", &format!("/deny {id}"))).await.contains("decline"));
+    assert!(told(&bridge, from("ada", "m-4", &format!("/deny {id}"))).await.contains("Declined"));
     assert!(!is_made(&bench));
     bench.tidy(bridge.end()).await;
 }
@@ -120,7 +120,7 @@ async fn a_yes_counts_only_where_the_request_was_shown_and_only_after_that() {
     assert!(answer.contains("has not been shown here"), "{answer}");
     assert!(!is_made(&bench));
     let answer = told(&bridge, from("ada", "m-4", "/approve")).await;
-    assert!(answer.contains("Codex has taken it"), "{answer}");
+    assert!(answer.contains("Codex has it"), "{answer}");
     deliveries(&bridge, |all| all.iter().any(|one| text(&one.notice) == "Finished.")).await;
     assert!(is_made(&bench));
     let answer = told(&bridge, elsewhere("m-5", &format!("/approve {id}"))).await;

@@ -262,7 +262,9 @@ impl Tables {
         };
         let is_next = |message: &&Message| match message.kind {
             MessageKind::Prompt | MessageKind::Command => seen.insert(message.conversation.clone()),
-            MessageKind::UrgentCommand | MessageKind::Steer => true,
+            MessageKind::UrgentCommand | MessageKind::Steer | MessageKind::Response | MessageKind::Edit => {
+                true
+            }
         };
         self.inbox.iter().filter(is_open).filter(is_next).cloned().collect()
     }

@@ -151,8 +151,14 @@ async fn a_notice_of_an_older_version_is_read_as_what_it_tells() {
     rig.stranger().execute("UPDATE outbox SET notice = ?", [old.to_string()]).unwrap();
     let notice = rig.open().deliveries(&DeliveryFilter::default()).await.unwrap().remove(0).notice;
     let text = Excerpt { text: "Nothing is asked here.".into(), cut_chars: 0 };
-    let reply =
-        Reply { task: None, text, format: TextFormat::Plain, closing: None, in_reply_to: Some("m-1".into()) };
+    let reply = Reply {
+        task: None,
+        text,
+        format: TextFormat::Plain,
+        closing: None,
+        in_reply_to: Some("m-1".into()),
+        suggestions: Vec::new(),
+    };
     assert_eq!(notice, Notice { at: 7, content: Content::Reply(reply) });
 }
 

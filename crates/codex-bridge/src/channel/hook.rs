@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender, WhenFull};
+use codex_bridge_core::inbox::{Arrival, Context, ConversationKey, Party, Room, Sender, WhenFull};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -134,6 +134,7 @@ impl Hook {
             room: Room::Direct,
             text: body.text,
             reply_to: body.reply_to.unwrap_or_else(|| self.reply_to.clone()),
+            context: Context::default(),
             position: None,
             sent_at: at.saturating_mul(1000),
         })

@@ -373,7 +373,10 @@ impl Plugin {
         let (outcome, is_closed) = match verdict {
             Verdict::Taken { .. } => ("resolved", true),
             Verdict::TooLate { .. } => ("expired", true),
-            Verdict::Forbidden { .. } | Verdict::NotAllowed => ("forbidden", false),
+            // A plugin's buttons choose no options and ask for no comments.
+            Verdict::Forbidden { .. } | Verdict::NotAllowed | Verdict::Next { .. } | Verdict::Comment => {
+                ("forbidden", false)
+            }
         };
         process.answer(&id, json!({ "outcome": outcome, "text": verdict.text() })).await;
         if is_closed {

@@ -85,6 +85,14 @@ pub struct Common {
     /// Who may write: `ID`, or `ID:approver` for people who may also decide requests. A `*` at the end of an ID matches
     /// anything.
     pub allow: Vec<String>,
+    /// Who may write in one place only, by place: a group or a channel of the platform.
+    pub allow_in: BTreeMap<String, Vec<String>>,
+    /// Whether strangers are told a code by which the operator can allow them.
+    pub pairing: bool,
+    /// Whether messages in groups are only for the bot if they name it, reply to it or are commands; true by default.
+    pub mention_only: Option<bool>,
+    /// The models that people may choose with `/model`.
+    pub models: Vec<String>,
     /// The default workspace of a conversation: a name of `[workspaces]`.
     pub workspace: Option<String>,
     /// A profile of the operator's, for sandbox, approvals, model and effort.
@@ -115,8 +123,8 @@ pub struct Common {
     pub manual: bool,
 }
 
-const COMMON: &str = "allow workspace profile sandbox approval_policy model effort while_running turn_limit_s max_age_s \
-    attempts max_hops agent_turns_per_hour agent_turns_in_a_row manual";
+const COMMON: &str = "allow allow_in pairing mention_only models workspace profile sandbox approval_policy model effort \
+    while_running turn_limit_s max_age_s attempts max_hops agent_turns_per_hour agent_turns_in_a_row manual";
 /// The platform tables of the old spelling, and the kind of each.
 const OLD_TABLES: [(&str, &str); 4] =
     [("molecule", "molecule"), ("plugin", "plugin"), ("telegram", "telegram"), ("webhook", "hook")];
@@ -275,7 +283,7 @@ impl Settings {
         let opening = Opening { name, common: &self.common, context: Context { env: &env, ..context } };
         let mut opened = platform.open(&opening)?;
         match &mut opened {
-            OpenedChannel::Sends(_) if self.common.allow.is_empty() => {}
+            OpenedChannel::Sends(_) if !self.common.receives() => {}
             OpenedChannel::Sends(_) => return Err("the channel only sends: remove `allow`".to_owned()),
             OpenedChannel::Receives(service) => {
                 service.fingerprint = fingerprint(platform.as_ref(), &read.borrow());
@@ -391,11 +399,26 @@ pub struct Context<'a> {
 }
 
 impl Common {
+    /// Whether anybody may write, or may be allowed to.
+    pub fn receives(&self) -> bool {
+        self.pairing || !self.allow.is_empty() || !self.allow_in.is_empty()
+    }
+
+    /// All entries of `allow` and `allow_in`, as written.
+    pub fn allowed(&self) -> Vec<String> {
+        self.allow.iter().chain(self.allow_in.values().flatten()).cloned().collect()
+    }
+
     fn rules(&self, name: &str, allowed: &[&str], context: Context<'_>) -> Result<Rules, String> {
         let given = self.allow.iter().map(String::as_str);
-        let allow: Vec<&str> = if self.allow.is_empty() { allowed.to_vec() } else { given.collect() };
-        let allow = allow.into_iter().map(Allowed::parse).collect::<Result<Vec<_>, _>>()?;
-        if allow.is_empty() {
+        let allow: Vec<&str> = if self.receives() { given.collect() } else { allowed.to_vec() };
+        let mut allow = allow.into_iter().map(Allowed::parse).collect::<Result<Vec<_>, _>>()?;
+        for (place, entries) in &self.allow_in {
+            for entry in entries {
+                allow.push(Allowed::parse(entry)?.only_in(place));
+            }
+        }
+        if allow.is_empty() && !self.pairing {
             return Err("`allow` is empty: set who may write".to_owned());
         }
         let mut workspaces: BTreeMap<String, PathBuf> = context.workspaces.clone();
@@ -425,6 +448,9 @@ impl Common {
                 .approval_policy
                 .or(profile.approval_policy)
                 .unwrap_or(rules.approval_policy),
+            pairing: self.pairing,
+            mention_only: self.mention_only.unwrap_or(rules.mention_only),
+            models: self.models.clone(),
             network: profile.network,
             writable_roots: profile.writable_roots,
             escalations: profile.escalations,

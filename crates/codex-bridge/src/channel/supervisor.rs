@@ -19,7 +19,9 @@ use tokio::sync::{broadcast, watch};
 
 use super::registry::{ChannelStatus, Journal};
 use super::settings::Service;
-use super::{Activity, Batch, ChannelError, Keeper, Receiving, Stored, Stranger, Tap, progress};
+use super::{
+    Activity, Batch, Buttons, ChannelError, Keeper, Receiving, Stored, Stranger, Tap, progress, signs,
+};
 
 /// The pause after the first error; it doubles with each further one.
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
@@ -35,6 +37,10 @@ const ACTIVITY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often finished messages are looked for without news of a reply.
 const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_secs(30);
 
+/// Requests that are decided within this time lose their buttons together.
+const EDIT_DELAY: Duration = Duration::from_millis(200);
+/// How often messages with buttons are looked at without news.
+const EDIT_RETRY: Duration = Duration::from_secs(3);
 /// The pause before a source is read again that had nothing new; it doubles each time.
 const MIN_POLL_PAUSE: Duration = Duration::from_millis(20);
 const MAX_POLL_PAUSE: Duration = Duration::from_secs(1);
@@ -113,6 +119,8 @@ impl Worker {
             error = self.acknowledge() => error,
             error = self.report() => error,
             error = self.show_progress() => error,
+            error = self.close_buttons() => error,
+            error = signs::run(&self.chats, self.name(), self.channel()) => error,
         })
     }
 
@@ -219,7 +227,6 @@ impl Worker {
         if later.is_some() {
             self.chats.receive(self.name(), Vec::new(), later).await?;
         }
-        self.close_decided_requests().await?;
         self.has_read.store(true, Ordering::Relaxed);
         Ok(contents)
     }
@@ -239,13 +246,32 @@ impl Worker {
     }
 
     /// Removes the buttons of requests that were decided at another door or are no longer open.
-    async fn close_decided_requests(&self) -> Result<(), Error> {
-        let Some(buttons) = self.channel().buttons() else { return Ok(()) };
+    async fn close_buttons(&self) -> ChannelError {
+        let Some(buttons) = self.channel().buttons() else { return pending().await };
+        loop {
+            let mut news = self.chats.bridge().news();
+            if let Err(error) = self.close_decided_requests(buttons).await {
+                return error.into();
+            }
+            // A message that could not be edited is tried again without news.
+            let timeout = if buttons.shown_requests().is_empty() { Duration::MAX } else { EDIT_RETRY };
+            let change =
+                async { while matches!(news.recv().await, Ok(News::Event(_) | News::Live { .. })) {} };
+            tokio::time::timeout(timeout, change).await.ok();
+            tokio::time::sleep(EDIT_DELAY).await;
+        }
+    }
+
+    async fn close_decided_requests(&self, buttons: &dyn Buttons) -> Result<(), Error> {
         for request_id in buttons.shown_requests() {
             let named = RequestFilter { request_id: Some(request_id), ..RequestFilter::default() };
             let found = self.chats.bridge().store().requests(&named).await?;
-            if let Some(request) = found.first().filter(|request| request.state != RequestState::Open) {
-                buttons.close_request(request).await;
+            let closed = found.into_iter().find(|request| request.state != RequestState::Open);
+            if let Some(mut request) = closed {
+                if let Some(by) = request.decided_by.as_mut() {
+                    *by = self.chats.name_of(by).await?;
+                }
+                buttons.close_request(&request).await;
             }
         }
         Ok(())

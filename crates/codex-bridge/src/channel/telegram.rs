@@ -7,36 +7,32 @@
 //! A bot without `allow` only sends, and without buttons, since it does not read taps.
 
 mod api;
-mod edits;
-mod keyboard;
-mod memory;
 mod outgoing;
+mod state;
 mod update;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use codex_bridge_core::chats::Verdict;
-use codex_bridge_core::inbox::{Allowed, MessageId};
-use codex_bridge_core::outbox::{Attempt, Outcome};
-use codex_bridge_core::request::{RequestName, RequestRecord};
+use codex_bridge_core::inbox::{Allowed, COMMANDS};
+use codex_bridge_core::outbox::Outcome;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::chat::{self, ChatApi, EditOutcome, Keyboard, Post, Reading};
 use super::http::{self, Reply};
 use super::secret::{Env, Secret, reveal_all};
-use super::settings::{OpenedChannel, Opening};
-use super::{
-    Batch, Buttons, Channel, ChannelError, Keeper, Platform, Progress, Receiving, ShowsProgress, Stored, Tap,
-};
+use super::settings::{Common, OpenedChannel, Opening};
+use super::text::{Limits, Styled};
+use super::{ChannelError, Mark, Platform};
 
 pub use api::API;
-use api::{Bot, Chat, Place};
-use memory::Memory;
-use outgoing::numeric_place;
+use api::{Bot, Chat, LIMITS, Place, numeric_place};
+use state::State;
+use update::Reader;
 
 /// The variable with the token, if none is configured.
 const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
@@ -46,14 +42,14 @@ const API_BASE: &str = "TELEGRAM_API_BASE";
 pub const VARIABLES: [&str; 2] = [TOKEN, API_BASE];
 /// How long Telegram holds a poll open.
 const LONG_POLL: Duration = Duration::from_secs(25);
-/// The same while messages have buttons or show progress, since those have to be updated soon.
-const SHORT_POLL: Duration = Duration::from_secs(3);
 /// How long a poll without updates takes at least.
 const MIN_POLL: Duration = Duration::from_secs(1);
+/// The pause between progress edits in a group.
+const GROUP_EDITS_EVERY: Duration = Duration::from_secs(6);
 /// How much longer than the poll its reply may take.
 const POLL_GRACE: Duration = Duration::from_secs(15);
 /// The kinds of updates that are read, as a list in a query.
-const ALLOWED_UPDATES: &str = "%5B%22message%22%2C%22callback_query%22%5D";
+const ALLOWED_UPDATES: &str = "%5B%22message%22%2C%22edited_message%22%2C%22callback_query%22%5D";
 
 /// The settings of a Telegram bot. Absent ones come from the environment.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -73,15 +69,13 @@ pub struct Settings {
 
 impl Platform for Settings {
     fn open(&self, opening: &Opening<'_>) -> Result<OpenedChannel, String> {
-        let telegram =
-            Arc::new(Telegram::new(opening.name, self, &opening.common.allow, opening.context.env)?);
-        if telegram.only_sends() && telegram.chats.is_empty() {
+        let telegram = Telegram::new(opening.name, self, opening.common, opening.context.env)?;
+        let only_sends = telegram.only_sends();
+        if only_sends && telegram.chats.is_empty() {
             return Err("the bot has nobody to talk to: set `allow`, `chat` or `chats`".to_owned());
         }
-        if telegram.only_sends() {
-            return Ok(OpenedChannel::Sends(telegram));
-        }
-        opening.receives(telegram, &[])
+        let channel = chat::Chat::new(opening.name, telegram, self.progress.unwrap_or(true));
+        if only_sends { Ok(OpenedChannel::Sends(channel)) } else { opening.receives(channel, &[]) }
     }
 
     fn secrets(&self, env: Env<'_>) -> Vec<String> {
@@ -95,30 +89,27 @@ pub struct Telegram {
     bot: Bot,
     /// The users who may write.
     people: Vec<String>,
+    /// Whether anybody may write, or may be allowed to.
+    receives: bool,
     /// The chat of a target without a place.
     default_chat: Option<Place>,
     /// The chats that callers may name.
     chats: Vec<String>,
-    shows_progress: bool,
     /// The address of the API server, if it is not Telegram's own.
     server: Option<String>,
-    memory: Mutex<Memory>,
-    keeper: Mutex<Keeper>,
-    /// What was stored last. Held while the memory is stored, so that the last state stays.
-    kept: tokio::sync::Mutex<Option<String>>,
-    /// Held while a message with requests is edited: two outcomes are added one after the other.
-    editing: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
 }
 
 impl Telegram {
     /// Builds the bot from its settings. The error says what the operator has to correct.
-    pub fn new(name: &str, settings: &Settings, allow: &[String], env: Env<'_>) -> Result<Self, String> {
+    pub fn new(name: &str, settings: &Settings, common: &Common, env: Env<'_>) -> Result<Self, String> {
         let token = Secret::or_variable(settings.token.as_ref(), TOKEN).reveal(env)?;
         if token.is_empty() {
             return Err("the token is missing: set `token_env` or `token`".to_owned());
         }
         let api_base = settings.api_base.clone().or_else(|| env(API_BASE)).filter(|base| !base.is_empty());
-        let people = allow.iter().map(|entry| user(entry)).collect::<Result<Vec<String>, String>>()?;
+        let allowed = common.allowed();
+        let people = allowed.iter().map(|entry| user(entry)).collect::<Result<Vec<String>, String>>()?;
         let listed = settings.chat.iter().chain(&settings.chats);
         Ok(Self {
             name: name.to_owned(),
@@ -126,21 +117,18 @@ impl Telegram {
             default_chat: settings.chat.clone().map(|chat| Place { chat, topic: None }),
             chats: people.iter().cloned().chain(listed.map(ToString::to_string)).collect(),
             people,
-            shows_progress: settings.progress.unwrap_or(true),
+            receives: common.receives(),
             server: api_base,
-            memory: Mutex::default(),
-            keeper: Mutex::default(),
-            kept: tokio::sync::Mutex::default(),
-            editing: tokio::sync::Mutex::default(),
+            state: Mutex::default(),
         })
     }
 
     fn only_sends(&self) -> bool {
-        self.people.is_empty()
+        !self.receives
     }
 
     /// Parses an empty place, `CHAT` or `CHAT:TOPIC`.
-    fn place(&self, place: &str) -> Result<Place, String> {
+    fn parse_place(&self, place: &str) -> Result<Place, String> {
         match &self.default_chat {
             _ if !place.is_empty() => Place::parse(place),
             Some(chat) => Ok(chat.clone()),
@@ -148,23 +136,8 @@ impl Telegram {
         }
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Stores which messages will be edited, if that has changed. A failure is made good by the next change.
-    async fn keep(&self) {
-        let mut kept = self.kept.lock().await;
-        let sent = self.memory().sent();
-        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(changed) = sent.filter(|sent| kept.as_ref() != Some(sent)) else { return };
-        match keeper.keep(changed.clone()).await {
-            Ok(true) => *kept = Some(changed),
-            Ok(false) => {}
-            Err(error) => {
-                tracing::warn!(channel = self.name, %error, "messages that will be edited could not be stored");
-            }
-        }
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn call(&self, method: &str, body: &Value) -> Result<Value, ChannelError> {
@@ -195,80 +168,64 @@ impl Telegram {
             self.call("deleteWebhook", &json!({ "drop_pending_updates": false })).await?;
             sentence.push_str("; its webhook was removed");
         }
-        self.memory().username = username;
+        self.state().username = username;
+        self.register_commands().await;
         Ok(sentence)
     }
 
-    async fn read(&self, cursor: Option<String>) -> Result<Batch, ChannelError> {
+    /// Tells Telegram the commands, which it then offers to people. The channel works without that.
+    async fn register_commands(&self) {
+        let command = |(name, _, what): &(&str, &str, &str)| json!({ "command": name, "description": what });
+        let commands: Vec<Value> = COMMANDS.iter().map(command).collect();
+        if let Err(error) = self.call("setMyCommands", &json!({ "commands": commands })).await {
+            tracing::warn!(channel = self.name, ?error, "the commands could not be registered");
+        }
+    }
+
+    async fn poll(&self, cursor: Option<String>) -> Result<Reading, ChannelError> {
         let (server, now) = (self.server.as_deref(), Timestamp::now().as_millisecond());
-        let offset = memory::offset_of(cursor.as_deref(), server, now);
-        let poll = if self.memory().is_busy() { SHORT_POLL } else { LONG_POLL };
+        let offset = state::offset_of(cursor.as_deref(), server, now);
         let from = offset.map(|offset| format!("&offset={offset}")).unwrap_or_default();
-        let query = format!(
-            "getUpdates?timeout={}&limit=100&allowed_updates={ALLOWED_UPDATES}{from}",
-            poll.as_secs()
-        );
+        let timeout = LONG_POLL.as_secs();
+        let query = format!("getUpdates?timeout={timeout}&limit=100&allowed_updates={ALLOWED_UPDATES}{from}");
         let began = Instant::now();
-        let updates = result(self.bot.list(&query, poll + POLL_GRACE).await)?;
+        let updates = result(self.bot.list(&query, LONG_POLL + POLL_GRACE).await)?;
         let updates = updates.as_array().map(Vec::as_slice).unwrap_or_default();
         if updates.is_empty() {
             // A server that does not hold a poll open must not be asked again at once.
             tokio::time::sleep(MIN_POLL.saturating_sub(began.elapsed())).await;
         }
-        let (mut batch, unknown) = self.read_updates(updates);
-        batch.cursor = memory::cursor_behind(updates, server, now);
-        self.keep().await;
-        for callback in unknown {
-            let may_write = self.people.contains(&callback["from"]["id"].to_string());
-            let text = if may_write { "This button is no longer valid." } else { "" };
-            batch.knocks.extend(
-                update::stranger(callback, |chat| self.memory().original_chat(chat)).filter(|_| !may_write),
-            );
-            self.toast(callback["id"].as_str().unwrap_or_default(), text).await;
-        }
-        Ok(batch)
+        Ok(Reading { cursor: state::cursor_behind(updates, server, now), ..self.read_updates(updates) })
     }
 
-    /// Reads the messages and taps of these updates. Also returns the taps on unknown buttons.
-    fn read_updates<'a>(&self, updates: &'a [Value]) -> (Batch, Vec<&'a Value>) {
-        let mut batch = Batch::default();
-        let mut unknown = Vec::new();
-        let mut memory = self.memory();
+    /// Reads the messages and taps of these updates.
+    fn read_updates(&self, updates: &[Value]) -> Reading {
+        let mut reading = Reading::default();
+        let mut state = self.state();
         for update in updates {
-            memory.note_move(&update["message"]);
-            let original_chat = |chat| memory.original_chat(chat);
-            batch.arrivals.extend(update::arrival(
-                &self.name,
-                &memory.username,
-                &update["message"],
-                original_chat,
-            ));
-            match update::tapped(self.bot.id(), &update["callback_query"], original_chat) {
-                // A repeated tap is decided once.
-                Some(tapped) if memory.taps.contains_key(&tapped.tap.id) => {}
-                Some(tapped) => {
-                    batch.taps.push(tapped.tap.clone());
-                    memory.taps.insert(tapped.tap.id.clone(), tapped);
-                }
-                None => unknown.extend(update.get("callback_query")),
+            state.note_move(&update["message"]);
+            let reader = Reader { channel: &self.name, bot: self.bot.id(), state: &state };
+            reading.incoming.extend(reader.incoming(&update["message"]));
+            reading.incoming.extend(reader.edited(update));
+            let Some(callback) = update.get("callback_query") else { continue };
+            match reader.tapped(callback) {
+                Some(tapped) => reading.taps.push(tapped),
+                None => reading.unknown_taps.extend(reader.unknown_tap(callback, &self.people)),
             }
         }
-        if !updates.is_empty() {
-            memory.last_update_at = Some(Instant::now());
-        }
-        (batch, unknown)
+        reading
     }
 }
 
-impl Channel for Telegram {
+impl ChatApi for Telegram {
     fn places(&self) -> Vec<String> {
         self.default_chat.iter().map(|_| String::new()).chain(self.chats.iter().cloned()).collect()
     }
 
     fn check_place(&self, place: &str) -> Result<(), String> {
-        let chat = self.place(place)?.chat;
+        let chat = self.parse_place(place)?.chat;
         let before = if let Chat::Number(chat) = chat {
-            self.memory().original_chat(chat).to_string()
+            self.state().original_chat(chat).to_string()
         } else {
             chat.to_string()
         };
@@ -280,23 +237,61 @@ impl Channel for Telegram {
         numeric_place(place).is_ok() || self.check_place(place).is_ok()
     }
 
-    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
-        self.deliver(place, attempt).boxed()
-    }
-}
-
-impl Receiving for Telegram {
     fn identity(&self) -> String {
         format!("Telegram bot {}", self.bot.id())
     }
 
-    fn start(&self, stored: Stored) -> BoxFuture<'_, Result<String, ChannelError>> {
-        let mut memory = self.memory();
-        memory.restore(&stored);
-        // Taps without a stored decision are read again; for the others the bridge answers that the request is decided.
-        memory.taps.clear();
-        drop(memory);
-        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = stored.keeper;
+    fn place(&self, place: &str) -> Result<String, String> {
+        Ok(self.parse_place(place)?.to_string())
+    }
+
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    /// A chat that is named by `@name` gets no buttons, since its taps carry a number that is not known here.
+    fn takes_taps(&self, place: &str) -> bool {
+        !self.only_sends() && numeric_place(place).is_ok()
+    }
+
+    fn progress_pause(&self, place: &str) -> Duration {
+        // Telegram allows twenty messages and edits a minute in a group.
+        let is_group = numeric_place(place).is_ok_and(|(chat, _)| chat < 0);
+        if is_group { GROUP_EDITS_EVERY } else { Duration::ZERO }
+    }
+
+    fn post<'a>(&'a self, place: &'a str, post: Post<'a>) -> BoxFuture<'a, Outcome> {
+        self.send(place, post).boxed()
+    }
+
+    fn edit<'a>(
+        &'a self,
+        place: &'a str,
+        message_id: &'a str,
+        text: &'a Styled,
+        keyboard: &'a Keyboard,
+    ) -> BoxFuture<'a, EditOutcome> {
+        self.change(place, message_id, text, keyboard).boxed()
+    }
+
+    fn working<'a>(&'a self, place: &'a str) -> BoxFuture<'a, ()> {
+        self.type_in(place).boxed()
+    }
+
+    fn react<'a>(&'a self, place: &'a str, external_id: &'a str, mark: Mark) -> BoxFuture<'a, bool> {
+        self.set_reaction(place, external_id, mark).boxed()
+    }
+
+    fn toast<'a>(&'a self, tap_id: &'a str, text: &'a str) -> BoxFuture<'a, ()> {
+        self.answer_tap(tap_id, text).boxed()
+    }
+
+    fn notes(&self) -> Value {
+        self.state().notes()
+    }
+
+    fn start<'a>(&'a self, notes: &'a Value) -> BoxFuture<'a, Result<String, ChannelError>> {
+        self.state().restore(notes);
         self.start_polling().boxed()
     }
 
@@ -304,45 +299,8 @@ impl Receiving for Telegram {
         self.probe_bot().boxed()
     }
 
-    fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, ChannelError>> {
-        self.read(cursor).boxed()
-    }
-
-    fn buttons(&self) -> Option<&dyn Buttons> {
-        Some(self)
-    }
-
-    fn progress(&self) -> Option<&dyn ShowsProgress> {
-        self.shows_progress.then_some(self)
-    }
-}
-
-impl Buttons for Telegram {
-    fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
-        self.show_verdict(tap, verdict).boxed()
-    }
-
-    fn shown_requests(&self) -> Vec<RequestName> {
-        let memory = self.memory();
-        // A request that is being decided is left out: its message will show who decided.
-        let is_tapped =
-            |id: &RequestName| memory.taps.values().any(|tapped| tapped.tap.button.request_id == *id);
-        let asked = memory.request_messages.iter().flat_map(|message| &message.requests);
-        asked.filter(|id| !is_tapped(id)).cloned().collect()
-    }
-
-    fn close_request<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
-        self.show_closed(request).boxed()
-    }
-}
-
-impl ShowsProgress for Telegram {
-    fn in_progress(&self) -> Vec<MessageId> {
-        self.memory().progress_messages.names().cloned().map(MessageId).collect()
-    }
-
-    fn show<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {
-        self.show_progress(progress).boxed()
+    fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Reading, ChannelError>> {
+        self.poll(cursor).boxed()
     }
 }
 

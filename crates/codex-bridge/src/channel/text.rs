@@ -9,7 +9,9 @@ mod parts;
 mod styled;
 
 use codex_bridge_core::inbox;
-use codex_bridge_core::outbox::notice::{Excerpt, FinishedTask, REMINDER, TEST, TEST_PROMPT};
+use codex_bridge_core::outbox::notice::{
+    Excerpt, FinishedTask, REMINDER, Reply, Suggestion, TEST, TEST_PROMPT,
+};
 use codex_bridge_core::outbox::{Asked, Content, Notice};
 use codex_bridge_core::task::{ShownStatus, Status, TaskId};
 use redact::plain::{plain, readable};
@@ -101,8 +103,10 @@ pub fn title(notice: &Notice) -> String {
 enum DecisionPlace {
     /// At a shell, with the command line.
     Shell,
-    /// In the chat itself.
+    /// In the chat itself, in words.
     Chat,
+    /// In the chat itself, with buttons.
+    Buttons,
 }
 
 /// The text of a notice for a chat in which requests can be decided, cut to the limit.
@@ -118,7 +122,8 @@ pub fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit, mentions: Men
     if matches!(notice.content, Content::Asks(_)) {
         head.push("Codex asks:");
     }
-    let parts = [head.join("\n"), body(notice, DecisionPlace::Chat), foot(notice).join("\n")];
+    let parts =
+        [head.join("\n"), body(notice, DecisionPlace::Chat), foot(notice, DecisionPlace::Chat).join("\n")];
     fit(parts, notice, limit, mentions)
 }
 
@@ -142,7 +147,8 @@ pub fn text(notice: &Notice, may_be_duplicate: bool, limit: Limit, mentions: Men
         head.push(DUPLICATE.to_owned());
     }
     head.extend(heading(notice));
-    let parts = [head.join("\n"), body(notice, DecisionPlace::Shell), foot(notice).join("\n")];
+    let parts =
+        [head.join("\n"), body(notice, DecisionPlace::Shell), foot(notice, DecisionPlace::Shell).join("\n")];
     fit(parts, notice, limit, mentions)
 }
 
@@ -251,7 +257,7 @@ fn request(task: &TaskId, asked: &Asked, place: DecisionPlace) -> Vec<String> {
     for detail in &ask.details {
         lines.extend(labelled(detail.label.as_str(), &detail.text));
     }
-    let shows_diffs = place == DecisionPlace::Chat && !asked.is_long;
+    let shows_diffs = place != DecisionPlace::Shell && !asked.is_long;
     for change in &ask.changes {
         lines.push(if shows_diffs {
             change.diff.trim_end().to_owned()
@@ -262,21 +268,33 @@ fn request(task: &TaskId, asked: &Asked, place: DecisionPlace) -> Vec<String> {
     if !ask.changes.is_empty() && !shows_diffs {
         lines.push(format!("The changes themselves: codex-bridge requests {}", task.short()));
     }
-    for question in &ask.questions {
+    let has_buttons = place == DecisionPlace::Buttons && !inbox::answer::options(ask, 0).is_empty();
+    // Of several questions with buttons the next one comes when the first is answered.
+    for question in ask.questions.iter().take(if has_buttons { 1 } else { usize::MAX }) {
         lines.extend(labelled(&question.id, &question.text));
+        // Buttons cut long labels, and show no explanation.
         lines.extend(question.options.iter().map(|option| format!("  - {}", option.label)));
     }
-    lines.push(how_to_answer(task, asked, place));
+    lines.extend(how_to_answer(task, asked, place));
     if let Some(at) = asked.expires_at {
         lines.push(format!("Declined automatically at {}.", crate::amount::rfc3339(at)));
     }
     lines
 }
 
-fn how_to_answer(task: &TaskId, asked: &Asked, place: DecisionPlace) -> String {
+fn how_to_answer(task: &TaskId, asked: &Asked, place: DecisionPlace) -> Option<String> {
     let (id, request) = (task.short(), asked.request_id.short());
-    match (asked.is_question(), place) {
-        (true, DecisionPlace::Chat) => inbox::answer::how(task, &asked.request_id, &asked.ask),
+    let takes_a_reply = || asked.ask.questions.len() == 1 && !asked.ask.asks_for_secret();
+    Some(match (asked.is_question(), place) {
+        (true, DecisionPlace::Buttons) if takes_a_reply() => {
+            "Reply to this message to answer in your own words.".to_owned()
+        }
+        (true, DecisionPlace::Buttons) if !inbox::answer::options(&asked.ask, 0).is_empty() => return None,
+        (true, DecisionPlace::Chat | DecisionPlace::Buttons) => {
+            inbox::answer::how(task, &asked.request_id, &asked.ask)
+        }
+        // The buttons say it.
+        (false, DecisionPlace::Buttons) => return None,
         (false, DecisionPlace::Chat) => format!("/approve {request}\n/deny {request}"),
         (true, DecisionPlace::Shell) => format!("Answer: codex-bridge answer {id} {request} KEY=ANSWER"),
         (false, DecisionPlace::Shell) => {
@@ -284,7 +302,23 @@ fn how_to_answer(task: &TaskId, asked: &Asked, place: DecisionPlace) -> String {
                 "Approve: codex-bridge approve {id} {request}\nDecline: codex-bridge decline {id} {request}"
             )
         }
+    })
+}
+
+/// What was chosen last, and the next question of a request, in words for below the questions before it.
+pub fn next_question(asked: &Asked, chosen: &[usize]) -> String {
+    let questions = &asked.ask.questions;
+    let last = chosen.len().saturating_sub(1);
+    let label = chosen.last().and_then(|number| questions.get(last)?.options.get(*number));
+    let answered =
+        questions.get(last).zip(label).map(|(question, option)| format!("{}: {}", question.id, option.label));
+    let mut lines: Vec<String> = answered.into_iter().collect();
+    if let Some(next) = questions.get(chosen.len()) {
+        lines.push(String::new());
+        lines.extend(labelled(&next.id, &next.text));
+        lines.extend(next.options.iter().map(|option| format!("  - {}", option.label)));
     }
+    plain(&lines.join("\n")).into_owned()
 }
 
 fn labelled(label: &str, text: &str) -> Vec<String> {
@@ -296,10 +330,16 @@ fn labelled(label: &str, text: &str) -> Vec<String> {
 }
 
 /// The lines at the end of a notice, which are never cut.
-fn foot(notice: &Notice) -> Vec<String> {
+fn foot(notice: &Notice, place: DecisionPlace) -> Vec<String> {
     match &notice.content {
         Content::Finished(finished) => facts(finished),
-        Content::Reply(reply) => reply.closing.clone().into_iter().collect(),
+        // Another agent cannot give commands.
+        Content::Reply(Reply { closing: Some(closing), .. }) => vec![closing.clone()],
+        Content::Reply(_) if place == DecisionPlace::Buttons => Vec::new(),
+        Content::Reply(reply) => {
+            let line = |one: &Suggestion| format!("{}: {}", one.label, one.command);
+            reply.suggestions.iter().map(line).collect()
+        }
         Content::Asks(_) | Content::Reminder(_) | Content::Test => Vec::new(),
     }
 }

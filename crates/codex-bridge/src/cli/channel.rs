@@ -7,7 +7,7 @@ use std::time::Duration;
 use redact::plain::plain;
 
 use super::{Globals, block_on, output};
-use crate::calls::{Lines, RunChannel};
+use crate::calls::{AllowSender, DisallowSender, Lines, RunChannel};
 use crate::channel::KINDS;
 use crate::channel::registry::ChannelStatus;
 use crate::channel::settings::Kind;
@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::config::{self, edit};
 use crate::daemon::{self, Start, StartOptions};
 use crate::failure::{Code, Failure};
-use crate::view::{Channel, ChannelLog, Reached};
+use crate::view::{Allowed, Channel, ChannelLog, Reached};
 
 /// How often the log of a channel is read from the daemon that serves it.
 const LOG_INTERVAL: Duration = Duration::from_millis(500);
@@ -57,6 +57,21 @@ enum Action {
         #[arg(long, value_name = "ID")]
         allow: Vec<String>,
     },
+    /// Let a stranger write: `channel list` shows the code of each
+    Allow {
+        /// The stranger's code
+        code: String,
+        /// Let the person also decide what Codex asks
+        #[arg(long)]
+        approver: bool,
+    },
+    /// Take back what `allow` gave
+    Disallow {
+        /// The channel's name
+        name: String,
+        /// The person's id on the platform
+        sender: String,
+    },
     /// Pause a channel until the next `run`; new messages wait on the platform
     Pause {
         /// The channel's name
@@ -70,6 +85,8 @@ pub fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
         Action::List => block_on(list(globals)),
         Action::Test { name } => block_on(test(globals, &name)),
         Action::Run { name, allow } => serve(globals, &name, allow),
+        Action::Allow { code, approver } => block_on(allow(globals, code, approver)),
+        Action::Disallow { name, sender } => block_on(disallow(globals, &name, sender)),
         Action::Pause { name } => block_on(pause(globals, &name)),
     }
 }
@@ -137,10 +154,15 @@ fn lines(channel: &Channel) -> Vec<String> {
     lines.extend(channel.knocks.iter().map(|knock| {
         let (name, count) = (plain(&knock.sender_name), knock.count);
         format!(
-            "  not allowed: {} ({name}), {count} messages, last {}",
+            "  not allowed: {} ({name}), {count} messages, last {}; to allow: codex-bridge channel allow {}",
             plain(&knock.sender_id),
-            knock.last_at
+            knock.last_at,
+            plain(&knock.code)
         )
+    }));
+    lines.extend(channel.allowed.iter().map(|allowed| {
+        let role = if allowed.approver { "approver" } else { "user" };
+        format!("  allowed by a code: {} ({role})", plain(&allowed.sender_id))
     }));
     lines
 }
@@ -149,6 +171,25 @@ async fn test(globals: &Globals, name: &str) -> Result<ExitCode, Failure> {
     let call = from_environment(name, Vec::new());
     let report: Reached = globals.client()?.post(&["channels", name, "test"], &call).await?;
     globals.print(&report, |report| vec![report.said.clone()])
+}
+
+async fn allow(globals: &Globals, code: String, approver: bool) -> Result<ExitCode, Failure> {
+    let call = AllowSender { code, approver };
+    let allowed: Allowed = globals.client()?.post(&["channels", "allow"], &call).await?;
+    globals.print(&allowed, |Allowed { channel, sender_id, approver }| {
+        let sender_id = plain(sender_id);
+        let may = if *approver { "write, and decide what Codex asks" } else { "write" };
+        vec![
+            format!("{sender_id} may {may} on {channel} from now on"),
+            format!("`codex-bridge channel disallow {channel} {sender_id}` takes that back"),
+        ]
+    })
+}
+
+async fn disallow(globals: &Globals, name: &str, sender_id: String) -> Result<ExitCode, Failure> {
+    let call = DisallowSender { sender_id };
+    let channel: Channel = globals.client()?.post(&["channels", name, "disallow"], &call).await?;
+    globals.print(&channel, |_| vec![format!("{} may not write on {name} any more", plain(&call.sender_id))])
 }
 
 async fn pause(globals: &Globals, name: &str) -> Result<ExitCode, Failure> {

@@ -6,9 +6,10 @@ use axum::Json;
 use axum::extract::State;
 use codex_bridge_core::inbox;
 use codex_bridge_core::store::MessageFilter;
+use codex_bridge_core::token::Role;
 
 use super::{App, Body, Call, Path, Query, Reply};
-use crate::calls::{Lines, RunChannel};
+use crate::calls::{AllowSender, DisallowSender, Lines, RunChannel};
 use crate::channel::registry::ChannelStatus;
 use crate::channel::settings::{OpenedChannel, Service, Settings};
 use crate::codex::installed;
@@ -76,6 +77,26 @@ pub async fn test(
     Ok(Json(Reached { name: wanted.name, said }))
 }
 
+/// Allows the stranger with this code to write.
+pub async fn allow(Call { app, caller }: Call, Body(wanted): Body<AllowSender>) -> Reply<view::Allowed> {
+    let role = if wanted.approver { Role::Approver } else { Role::Operator };
+    let (channel, allowed) = app.chats.allow(&caller, &wanted.code, role).await?;
+    Ok(Json(view::Allowed::of(&channel, &allowed)))
+}
+
+/// Takes back what `allow` gave.
+pub async fn disallow(
+    Call { app, caller }: Call,
+    Path(name): Path<String>,
+    Body(wanted): Body<DisallowSender>,
+) -> Reply<Channel> {
+    if !app.channels.is_known(&name) {
+        return Err(unknown(&name).into());
+    }
+    app.chats.disallow(&caller, &name.as_str().into(), &wanted.sender_id).await?;
+    Ok(Json(shown(&app, &name).await?))
+}
+
 async fn shown(app: &App, name: &str) -> Result<Channel, Failure> {
     let open = MessageFilter {
         channel: Some(name.into()),
@@ -96,6 +117,7 @@ async fn shown(app: &App, name: &str) -> Result<Channel, Failure> {
         about,
         open_messages: open.len(),
         knocks: knocks.map(view::Knock::from).collect(),
+        allowed: record.allowed.iter().map(|one| view::Allowed::of(&record.name, one)).collect(),
     })
 }
 

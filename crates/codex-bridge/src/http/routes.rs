@@ -184,6 +184,12 @@ fn of_owner() -> Vec<Route> {
             .takes::<calls::RunChannel>()
             .gives::<view::Channel>(),
         post("/v1/channels/{name}/pause", channels::pause, "Pause a channel").gives::<view::Channel>(),
+        post("/v1/channels/allow", channels::allow, "Allow a stranger to write, by the stranger's code")
+            .takes::<calls::AllowSender>()
+            .gives::<view::Allowed>(),
+        post("/v1/channels/{name}/disallow", channels::disallow, "Take back what a code allowed")
+            .takes::<calls::DisallowSender>()
+            .gives::<view::Channel>(),
         post("/v1/channels/{name}/test", channels::test, "Test whether a channel's platform can be reached")
             .takes::<calls::RunChannel>()
             .gives::<view::Reached>(),

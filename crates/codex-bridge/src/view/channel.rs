@@ -2,6 +2,7 @@
 
 use codex_bridge_core::chats;
 use codex_bridge_core::inbox::{self, MessageState};
+use codex_bridge_core::token::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,31 @@ pub struct Channel {
     pub open_messages: usize,
     /// The senders that wrote without being allowed to, since the daemon started.
     pub knocks: Vec<Knock>,
+    /// The people whom the operator allowed by their codes.
+    #[serde(default)]
+    pub allowed: Vec<Allowed>,
+}
+
+/// A person whom the operator allowed by a code.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Allowed {
+    /// The channel.
+    pub channel: String,
+    /// The person's id on the platform.
+    pub sender_id: String,
+    /// Whether the person may also decide what Codex asks.
+    pub approver: bool,
+}
+
+impl Allowed {
+    /// A person who is allowed on this channel.
+    pub fn of(channel: &inbox::ChannelName, allowed: &inbox::Allowed) -> Self {
+        Self {
+            channel: channel.to_string(),
+            sender_id: allowed.sender.clone(),
+            approver: allowed.role == Role::Approver,
+        }
+    }
 }
 
 /// A sender that wrote without being allowed to.
@@ -33,6 +59,9 @@ pub struct Knock {
     pub sender_name: String,
     /// The conversation.
     pub conversation: String,
+    /// The code with which `codex-bridge channel allow` allows the sender.
+    #[serde(default)]
+    pub code: String,
     /// The number of messages.
     pub count: u64,
     /// The time of the last message.
@@ -45,6 +74,7 @@ impl From<chats::Knock> for Knock {
             sender_id: knock.sender_id,
             sender_name: knock.sender_name,
             conversation: knock.conversation.0,
+            code: knock.code,
             count: knock.count,
             last_at: time(knock.last_at),
         }

@@ -72,15 +72,15 @@ impl Button {
 
 /// The button of a decision. `None` for answers and forms, which have their own button.
 pub fn button(decision: &DecisionWord) -> Option<Button> {
-    let (label, meaning, class) = match decision {
-        DecisionWord::Accept => ("Approve once", "Yes, once", "yes"),
+    let label = decision.label()?;
+    let (meaning, class) = match decision {
+        DecisionWord::Accept => ("Yes, once", "yes"),
         DecisionWord::AcceptForSession => {
-            ("Approve for this session", "Yes, and do not ask again for what is listed under Session", "more")
+            ("Yes, and do not ask again in this task for what is listed under Session", "more")
         }
-        DecisionWord::AcceptAlways => ("Approve always", "Yes, always, in every thread", "more"),
-        DecisionWord::Decline => ("Decline", "No. Codex continues without it", "no"),
-        DecisionWord::Cancel => ("Decline and stop", "No, and end the turn", "no"),
-        _ => return None,
+        DecisionWord::AcceptAlways => ("Yes, always, in every thread", "more"),
+        DecisionWord::Decline => ("No. Codex continues without it", "no"),
+        _ => ("No, and end the turn", "no"),
     };
     Some(Button { decision: decision.clone(), label, meaning: meaning.to_owned(), class })
 }

@@ -373,7 +373,7 @@ async fn a_plugin_shows_how_a_turn_stands_in_one_message() {
     until("the reply", || told().iter().any(is_reply).then_some(())).await;
     let is_over = |call: &Value| {
         call["method"] == "edit"
-            && call["params"]["text"].as_str().is_some_and(|text| text.contains("has worked on it"))
+            && call["params"]["text"].as_str().is_some_and(|text| text.starts_with("Done in "))
     };
     until("the end of the progress", || told().iter().any(is_over).then_some(())).await;
     let shown: Vec<Value> = told().into_iter().filter(|call| call["params"]["kind"] == "progress").collect();

@@ -8,7 +8,7 @@ use testkit::platform::telegram::server::{Said, Server, USERNAME};
 use testkit::platform::telegram::{BLOCKED, flooded};
 use testkit::platform::{Answer, Day};
 
-use crate::shell::{Shell, until};
+use crate::shell::Shell;
 
 /// An approver, a user, and somebody who is neither.
 pub const ADA: i64 = 42;
@@ -18,7 +18,20 @@ pub const EVE: i64 = 66;
 pub const GROUP: i64 = -1001;
 const TOKEN: &str = "4711:planted-bot-token";
 pub const MARK: &str = "may be a duplicate";
-pub const WORKING: &str = "Codex is working on it.";
+pub const WORKING: &str = "Working · ";
+
+/// Whether a message shows how a turn stands.
+pub fn is_progress(said: &Said) -> bool {
+    const HEADS: [&str; 6] = [
+        "Working · ",
+        "Waiting for a decision",
+        "Waiting to go on",
+        "Done in ",
+        "Stopped after ",
+        "Failed after ",
+    ];
+    HEADS.iter().any(|head| said.text.starts_with(head))
+}
 
 /// A shell, a server, and a configuration that joins them.
 pub struct Chat {
@@ -54,14 +67,14 @@ impl Chat {
 
     /// What people see as answers: no progress.
     pub fn answers(&self) -> Vec<Said> {
-        self.server.said().into_iter().filter(|said| !said.text.starts_with("Codex ")).collect()
+        self.server.said().into_iter().filter(|said| !is_progress(said)).collect()
     }
 
     /// Has Codex ask Ada for a command, and gives the message that asks.
     pub async fn asked(&self) -> Said {
         self.server.write(ADA, "do it [play] escalate touch made.txt => say Made.");
         self.start().await;
-        self.server.until_said(ADA, "Codex asks:").await
+        self.with_button("Approve once").await
     }
 
     /// What whoever tapped is told.
@@ -123,7 +136,7 @@ async fn an_approval_is_decided_with_a_button_by_who_may_and_by_nobody_else() {
     let chat = Chat::new().await;
     let asked = chat.asked().await;
     assert!(asked.text.contains("touch made.txt"), "the whole command is shown: {}", asked.text);
-    let (yes, no) = (asked.button("Approve").unwrap(), asked.button("Deny").unwrap());
+    let (yes, no) = (asked.button("Approve once").unwrap(), asked.button("Decline").unwrap());
 
     assert_eq!(chat.told(&chat.server.tap(EVE, &asked, &yes)).await, "", "a stranger is told nothing");
     assert_eq!(chat.told(&chat.server.tap(EVE, &asked, "x:1")).await, "", "whatever they tap on");
@@ -138,11 +151,11 @@ async fn an_approval_is_decided_with_a_button_by_who_may_and_by_nobody_else() {
     chat.server.until_said(ADA, "Made.").await;
     assert!(chat.is_made());
     let edited = chat.server.until_said(ADA, "Approved by User 42, ").await;
-    assert_eq!((edited.message_id, edited.button("Approve")), (asked.message_id, None));
+    assert_eq!((edited.message_id, edited.button("Approve once")), (asked.message_id, None));
     assert!(edited.text.starts_with(asked.text.trim_end()), "{}", edited.text);
 
     let told = chat.told(&chat.server.tap(ADA, &asked, &no)).await;
-    assert!(told.contains("already answered: approved, by telegram:42"), "{told}");
+    assert!(told.contains("already answered: approved, by User 42"), "{told}");
     chat.shell.end().await;
 }
 
@@ -150,7 +163,7 @@ async fn an_approval_is_decided_with_a_button_by_who_may_and_by_nobody_else() {
 async fn a_denied_command_does_not_run() {
     let chat = Chat::new().await;
     let asked = chat.asked().await;
-    chat.server.tap(ADA, &asked, &asked.button("Deny").unwrap());
+    chat.server.tap(ADA, &asked, &asked.button("Decline").unwrap());
     chat.server.until_said(ADA, "Made.").await;
     chat.server.until_said(ADA, "Declined by User 42").await;
     assert!(!chat.is_made());
@@ -177,10 +190,8 @@ async fn an_open_approval_is_put_before_people_again_after_a_restart_and_all_its
 {
     let chat = Chat::new().await;
     let first = chat.asked().await;
-    // The next poll carries what must be remembered of the message.
-    let polls = || chat.server.calls().iter().filter(|(method, _)| method == "getUpdates").count();
-    let before = polls();
-    until("two more polls", || (polls() > before + 1).then_some(())).await;
+    // With its delivery is stored what must be remembered of the message.
+    chat.shell.deliveries(|all| all.iter().any(|one| one["state"] == "delivered")).await;
     chat.shell.kill_daemon_for_good().await;
     chat.start().await;
     let again = chat
@@ -189,16 +200,16 @@ async fn an_open_approval_is_put_before_people_again_after_a_restart_and_all_its
             server
                 .said()
                 .into_iter()
-                .find(|said| said.message_id != first.message_id && said.button("Approve").is_some())
+                .find(|said| said.message_id != first.message_id && said.button("Approve once").is_some())
         })
         .await;
     assert!(again.text.contains("still waits") && again.text.contains("touch made.txt"), "{}", again.text);
-    chat.server.tap(ADA, &again, &again.button("Approve").unwrap());
+    chat.server.tap(ADA, &again, &again.button("Approve once").unwrap());
     chat.server.until_said(ADA, "Made.").await;
     assert!(chat.is_made());
     chat.server
         .until("all buttons to go", |server| {
-            server.said().iter().all(|said| said.button("Approve").is_none()).then_some(())
+            server.said().iter().all(|said| said.button("Approve once").is_none()).then_some(())
         })
         .await;
     chat.shell.end().await;
@@ -213,10 +224,10 @@ async fn what_was_answered_at_another_door_loses_its_buttons_and_a_tap_is_told_s
     chat.server.until_said(ADA, "Made.").await;
     let is_closed = |server: &Server| {
         let said = server.said().into_iter().find(|said| said.message_id == asked.message_id)?;
-        (said.button("Approve").is_none() && said.text.contains("Approved by")).then_some(())
+        (said.button("Approve once").is_none() && said.text.contains("Approved by")).then_some(())
     };
     chat.server.until("the buttons to go", is_closed).await;
-    let told = chat.told(&chat.server.tap(ADA, &asked, &asked.button("Deny").unwrap())).await;
+    let told = chat.told(&chat.server.tap(ADA, &asked, &asked.button("Decline").unwrap())).await;
     assert!(told.contains("already answered"), "{told}");
     chat.shell.end().await;
 }
@@ -248,7 +259,7 @@ async fn a_running_turn_is_shown_in_one_message_that_is_edited() {
     assert_eq!(edited.message_id, shown.message_id);
     chat.shell.model.release("two");
     chat.server.until_said(ADA, "Done.").await;
-    let over = chat.server.until_said(ADA, "Codex has worked on it.").await;
+    let over = chat.server.until_said(ADA, "Done in ").await;
     assert_eq!(over.message_id, shown.message_id);
     let said = chat.server.said();
     assert_eq!(said.len(), 2, "one message for the turn and the answer: {said:#?}");
@@ -310,7 +321,7 @@ async fn an_answer_that_was_delivered_with_an_error_or_without_words_is_repeated
 async fn a_group_that_moves_is_followed_and_who_blocks_the_bot_is_left_alone() {
     let chat = Chat::new().await;
     chat.server.migrate(GROUP, -1_002_222);
-    chat.server.write_in(ADA, GROUP, None, "hello [play] say Hello, group.");
+    chat.server.write_in(ADA, GROUP, None, "/queue hello [play] say Hello, group.");
     chat.server.write(BLOCKED, "hello [play] say Hello, nobody.");
     chat.start().await;
     chat.server.until_said(-1_002_222, "Hello, group.").await;

@@ -75,9 +75,9 @@ async fn what_was_changed_and_used_is_told() {
     };
     chat.server.until("both to say that there is nothing", nothing).await;
     chat.server.write(ADA, "make [play] write made.txt hello => say Written.");
-    let asked = chat.with_button("Approve").await;
+    let asked = chat.with_button("Approve once").await;
     assert!(asked.text.contains("made.txt"), "{}", asked.text);
-    chat.server.tap(ADA, &asked, &asked.button("Approve").unwrap());
+    chat.server.tap(ADA, &asked, &asked.button("Approve once").unwrap());
     chat.server.until_said(ADA, "Written.").await;
     chat.server.write(ADA, "/diff");
     chat.server.until_said(ADA, "+hello").await;
@@ -122,7 +122,7 @@ async fn a_bare_no_is_for_the_only_request_and_a_user_may_not_say_it() {
     chat.server.write(BOB, "/deny");
     chat.server.until_said(BOB, "You may not decide").await;
     chat.server.write(ADA, "/deny");
-    chat.server.until_said(ADA, "declined; Codex has taken it").await;
+    chat.server.until_said(ADA, "Declined: Codex has it").await;
     chat.server.until_said(ADA, "Made.").await;
     assert!(!chat.is_made());
     chat.server.write(ADA, "/approve req-nonsense");
@@ -163,7 +163,8 @@ async fn what_codex_refuses_to_add_waits_its_turn_and_its_sender_hears_so() {
     codex.release("end");
     chat.server.until_said(ADA, "Second.").await;
     let answers: Vec<String> = chat.answers().into_iter().map(|said| said.text).collect();
-    assert_eq!(answers, ["First.", "Second."]);
+    let refused = "Codex did not accept the text: this kind of turn cannot be steered. Your message waits in the queue.";
+    assert_eq!(answers, [refused, "First.", "Second."]);
     let started = codex.calls("turn/start");
     assert!(started.len() == 2 && started[1].to_string().contains("and this"), "{started:#?}");
     chat.shell.end().await;

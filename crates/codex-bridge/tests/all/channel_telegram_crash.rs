@@ -91,8 +91,8 @@ async fn a_tap_survives_the_death_of_the_daemon_that_was_deciding_on_it() {
         let chat = Chat::new().await;
         chat.server.write(ADA, "do it [play] escalate echo ran >> count.txt => say Made.");
         chat.shell.run_dying_at(&["channel", "list"], point).await;
-        let asked = chat.server.until_said(ADA, "Codex asks:").await;
-        let tap = chat.server.tap(ADA, &asked, &asked.button("Approve").unwrap());
+        let asked = chat.with_button("Approve once").await;
+        let tap = chat.server.tap(ADA, &asked, &asked.button("Approve once").unwrap());
         chat.shell.until_dead_at(point).await;
         chat.start().await;
         chat.server.until_said(ADA, "Made.").await;
@@ -101,7 +101,7 @@ async fn a_tap_survives_the_death_of_the_daemon_that_was_deciding_on_it() {
         let count = fs::read_to_string(chat.shell.home.workspace().join("count.txt")).unwrap();
         assert_eq!(count, "ran\n", "{point}");
         let is_over =
-            |server: &Server| server.said().iter().all(|said| said.button("Deny").is_none()).then_some(());
+            |server: &Server| server.said().iter().all(|said| said.button("Decline").is_none()).then_some(());
         chat.server.until(&format!("{point}: all buttons to go"), is_over).await;
         chat.shell.end().await;
     }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use testkit::platform::telegram::server::Said;
 
-use crate::channel_telegram::{ADA, Chat, GROUP, WORKING};
+use crate::channel_telegram::{ADA, Chat, GROUP, WORKING, is_progress};
 use crate::shell::PATIENCE;
 
 /// More than are remembered.
@@ -12,7 +12,7 @@ const MANY: i64 = 70;
 
 /// The messages that showed how a turn stands, whatever they say now.
 fn shown(chat: &Chat) -> Vec<Said> {
-    chat.server.said().into_iter().filter(|said| said.text.starts_with("Codex ")).collect()
+    chat.server.said().into_iter().filter(is_progress).collect()
 }
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn what_waits_for_its_turn_is_not_shown_as_worked_on_and_nothing_is_shown_
             ADA,
             GROUP,
             Some(topic),
-            &format!("{topic} [play] stall gate{topic} => say Done."),
+            &format!("@codex_bot {topic} [play] stall gate{topic} => say Done."),
         );
     }
     chat.start().await;
@@ -35,7 +35,7 @@ async fn what_waits_for_its_turn_is_not_shown_as_worked_on_and_nothing_is_shown_
     chat.shell.model.release(&format!("gate{}", first.topic.unwrap()));
     let of_another = |said: &Said| said.topic != first.topic && said.text.contains(WORKING);
     chat.server.until("the next turn to be shown", |server| server.said().into_iter().find(of_another)).await;
-    chat.server.until_said(GROUP, "Codex has worked on it.").await;
+    chat.server.until_said(GROUP, "Done in ").await;
     let topics: Vec<Option<i64>> = shown(&chat).iter().map(|said| said.topic).collect();
     assert_eq!(topics.len(), 2, "two turns were begun: {topics:?}");
     chat.shell.end().await;

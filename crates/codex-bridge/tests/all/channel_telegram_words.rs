@@ -6,7 +6,7 @@ use scripted_model::Scenario;
 use testkit::platform::Day;
 use testkit::platform::telegram::server::{Said, Server};
 
-use crate::channel_telegram::{ADA, Chat, GROUP, MARK, WORKING};
+use crate::channel_telegram::{ADA, Chat, GROUP, MARK, WORKING, is_progress};
 
 /// What the model says, for a message with this text.
 async fn answered(chat: &Chat, answer: &str) {
@@ -34,7 +34,7 @@ async fn an_answer_arrives_as_it_was_written_in_telegrams_own_formatting() {
 #[tokio::test]
 async fn in_a_group_a_name_is_code_so_that_nobody_is_notified() {
     let chat = Chat::new().await;
-    chat.server.write_in(ADA, GROUP, None, "hello [play] say Ask @bob_smith or `@x/y`.");
+    chat.server.write_in(ADA, GROUP, None, "@codex_bot hello [play] say Ask @bob_smith or `@x/y`.");
     chat.start().await;
     let said = chat.server.until_said(GROUP, "Ask @bob_smith or @x/y.").await;
     assert_eq!(said.styled("code"), ["@bob_smith", "@x/y"]);
@@ -113,7 +113,7 @@ async fn progress_that_a_killed_daemon_had_just_shown_is_brought_to_its_end() {
     let is_over =
         |server: &Server| (!server.said().iter().any(|said| said.text.starts_with(WORKING))).then_some(());
     chat.server.until("the progress to end", is_over).await;
-    let shown = chat.server.said().into_iter().filter(|said| said.text.starts_with("Codex ")).count();
+    let shown = chat.server.said().into_iter().filter(is_progress).count();
     assert!((1..=2).contains(&shown), "{:#?}", chat.server.said());
     chat.shell.end().await;
 }
@@ -157,7 +157,7 @@ async fn a_source_that_always_gives_what_is_known_is_not_asked_without_a_pause()
 async fn two_taps_at_once_leave_one_outcome() {
     let chat = Chat::new().await;
     let asked = chat.asked().await;
-    let (yes, no) = (asked.button("Approve").unwrap(), asked.button("Deny").unwrap());
+    let (yes, no) = (asked.button("Approve once").unwrap(), asked.button("Decline").unwrap());
     let taps = [chat.server.tap(ADA, &asked, &yes), chat.server.tap(ADA, &asked, &no)];
     for tap in &taps {
         chat.told(tap).await;

@@ -55,15 +55,15 @@ async fn the_progress_of_a_turn_shows_no_step_of_the_turn_after_it() {
     lab.shell.model.release("gate-2");
     lab.shell.model.wait_for_stall("gate-3").await;
     fs::write(lab.shell.home.dir().join("go"), "").unwrap();
-    until_shown(&lab, 0, "has worked on it").await;
+    until_shown(&lab, 0, "Done in ").await;
     until_shown(&lab, 1, "step-3").await;
     lab.shell.model.release("gate-3");
-    until_shown(&lab, 1, "has worked on it").await;
+    until_shown(&lab, 1, "Done in ").await;
     let all = shown(&lab);
     let [first, second] = all.as_slice() else { panic!("one message for each turn: {all:#?}") };
     let last = first.last().unwrap();
-    assert!(last.starts_with("Codex has worked on it.") && last.contains("step-1"), "{all:#?}");
-    assert!(last.contains("step-2") && !first.concat().contains("step-3"), "{all:#?}");
+    assert!(last.starts_with("Done in ") && last.ends_with(" · 2 commands"), "{all:#?}");
+    assert!(!first.concat().contains("step-3"), "{all:#?}");
     assert!(!second.concat().contains("step-1") && !second.concat().contains("step-2"), "{all:#?}");
     lab.end().await;
 }

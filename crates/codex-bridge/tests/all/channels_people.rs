@@ -122,10 +122,10 @@ async fn words_in_the_chat_decide_too_and_only_the_first_counts() {
     channel.until_told().await;
     channel.molecule.say(&format!("/approve {id}"));
     let told = channel.notices(3).await.join("\n");
-    assert!(told.contains("approved; Codex has taken it") && told.contains("finished"), "{told}");
+    assert!(told.contains("Approved: Codex has it") && told.contains("finished"), "{told}");
     channel.molecule.say(&format!("/deny {id}"));
     let told = channel.notices(4).await.pop().unwrap();
-    assert!(told.contains("already answered: approved, by molecule:canvas"), "{told}");
+    assert!(told.contains("already answered: approved, by "), "{told}");
     channel.end().await;
 }
 
@@ -141,7 +141,7 @@ async fn a_platform_without_requests_shows_them_in_words_and_a_yes_counts_for_wh
     channel.until_told().await;
     channel.molecule.say("/approve");
     let told = channel.notices(3).await.join("\n");
-    assert!(told.contains("approved; Codex has taken it") && told.contains("finished"), "{told}");
+    assert!(told.contains("Approved: Codex has it") && told.contains("finished"), "{told}");
     assert!(channel.shell.home.workspace().join("made.txt").exists());
     channel.end().await;
 }
@@ -415,9 +415,11 @@ async fn what_is_older_than_the_operator_wants_is_not_worked_on() {
     channel.notices(1).await;
     let old =
         json!({ "method": "message/send", "created_at": "2020-01-01T00:00:00Z", "request_body": parts });
+    channel.molecule.add(&old);
     let seq = channel.molecule.add(&old);
     let state = channel.acked(seq).await;
-    assert_eq!(state.notices.len(), 1);
+    assert_eq!(state.notices.len(), 2, "the sender is told of the first one: {:?}", state.notices);
+    assert!(state.notices[1].contains("This reached me too late"), "{:?}", state.notices);
     let inbox = channel.inbox().await;
     assert_eq!(inbox[0]["state"], "dead");
     assert!(inbox[0]["error"].as_str().unwrap().contains("the limit is 3600 s"), "{inbox:?}");

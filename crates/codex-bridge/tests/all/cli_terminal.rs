@@ -48,7 +48,7 @@ async fn a_declined_command_in_a_narrow_window_does_not_run() {
     assert!(asked.contains("This is a longer remark that needs more\nthan one line here."), "{asked}");
     let question = &asked[asked.rfind("? Let Codex").unwrap()..];
     for part in
-        ["[y] yes, once", "[s] yes, for this session", "[n] no", "[c] no, and end the turn", "[d] detach"]
+        ["[y] yes, once", "[s] yes, for this task", "[n] no", "[c] no, and end the turn", "[d] detach"]
     {
         assert!(question.contains(part), "{part:?} is missing on\n{asked}");
     }

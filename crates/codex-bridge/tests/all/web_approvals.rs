@@ -30,7 +30,7 @@ async fn of_two_who_answer_the_second_is_told_who_was_first() {
         "Sandbox",
         "workspace-write",
         "Approve once",
-        "Approve for this session",
+        "Approve for this task",
         "Decline",
     ] {
         assert!(card.contains(part), "{part} in {card}");

@@ -139,6 +139,12 @@ struct Books {
     last_message: i64,
     said: Vec<Said>,
     toasts: Vec<(String, String)>,
+    /// The bot's reactions: the chat, the message and the sign.
+    reactions: Vec<(i64, i64, String)>,
+    typing: Vec<(i64, Instant)>,
+    commands: Vec<String>,
+    /// What people wrote, by their numbers.
+    written: Vec<Value>,
     calls: Vec<(String, Instant)>,
     days: VecDeque<(String, Day)>,
     polls: usize,
@@ -186,6 +192,29 @@ impl Server {
         self.message(user, &message)
     }
 
+    /// Somebody replies to a message of the bot's.
+    pub fn reply(&self, user: i64, said: &Said, text: &str) -> i64 {
+        let mut message =
+            json!({ "chat": chat_of(said.chat), "text": text, "reply_to_message": said.message() });
+        if let Some(topic) = said.topic {
+            message["message_thread_id"] = topic.into();
+            message["is_topic_message"] = true.into();
+        }
+        self.message(user, &message)
+    }
+
+    /// Somebody changes what they wrote.
+    pub fn edit(&self, message_id: i64, text: &str) {
+        let mut books = self.desk.books();
+        let of_it = |message: &&Value| message["message_id"] == message_id;
+        let mut message = books.written.iter().find(of_it).expect("a message of a person").clone();
+        message["text"] = text.into();
+        message["edit_date"] = (now_s() + u64::try_from(books.updates.len()).unwrap_or_default()).into();
+        books.update("edited_message", &message);
+        drop(books);
+        self.desk.news.notify_waiters();
+    }
+
     fn message(&self, user: i64, message: &Value) -> i64 {
         let mut books = self.desk.books();
         books.last_message += 1;
@@ -194,6 +223,7 @@ impl Server {
         message["message_id"] = id.into();
         message["date"] = now_s().into();
         message["from"] = person(user);
+        books.written.push(message.clone());
         books.update("message", &message);
         drop(books);
         self.desk.news.notify_waiters();
@@ -264,6 +294,23 @@ impl Server {
     /// What those who tapped were told.
     pub fn toasts(&self) -> Vec<(String, String)> {
         self.desk.books().toasts.clone()
+    }
+
+    /// The bot's reactions to this message.
+    pub fn reactions(&self, chat: i64, message_id: i64) -> Vec<String> {
+        let books = self.desk.books();
+        let to_it = books.reactions.iter().filter(|(of, to, _)| (*of, *to) == (chat, message_id));
+        to_it.map(|(_, _, sign)| sign.clone()).collect()
+    }
+
+    /// When the bot was seen to type in this chat.
+    pub fn typing(&self, chat: i64) -> Vec<Instant> {
+        self.desk.books().typing.iter().filter(|(of, _)| *of == chat).map(|(_, at)| *at).collect()
+    }
+
+    /// The commands that Telegram offers to people.
+    pub fn commands(&self) -> Vec<String> {
+        self.desk.books().commands.clone()
     }
 
     /// The methods that were called, and when.
@@ -443,11 +490,59 @@ async fn answer(desk: &Arc<Desk>, method: &str, body: &Value) -> Answer {
         "editMessageText" => edit(&mut desk.books(), body),
         "answerCallbackQuery" => {
             let word = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
+            assert_ne!(body["show_alert"], true, "a modal has to be closed before anything else can be done");
             desk.books().toasts.push((word("callback_query_id"), word("text")));
             done(&true.into())
         }
+        "sendChatAction" => {
+            let Some(chat) = body["chat_id"].as_i64().filter(|_| body["action"] == "typing") else {
+                return refusal(400, "Bad Request: wrong parameter action in request", None);
+            };
+            desk.books().typing.push((chat, Instant::now()));
+            done(&true.into())
+        }
+        "setMessageReaction" => react(&mut desk.books(), body),
+        "setMyCommands" => set_commands(&mut desk.books(), body),
         _ => refusal(404, "Not Found: method not found", None),
     }
+}
+
+fn react(books: &mut Books, body: &Value) -> Answer {
+    const SIGNS: [&str; 4] = ["👀", "✍", "👍", "👎"];
+    let sign = body["reaction"][0]["emoji"].as_str().filter(|sign| SIGNS.contains(sign));
+    let Some(sign) = sign.filter(|_| body["reaction"][0]["type"] == "emoji") else {
+        return refusal(400, "Bad Request: REACTION_INVALID", None);
+    };
+    let number = |key: &str| body[key].as_i64();
+    let is_it = |message: &Value| {
+        message["message_id"].as_i64() == number("message_id")
+            && message["chat"]["id"].as_i64() == number("chat_id")
+    };
+    let Some((chat, message)) =
+        number("chat_id").zip(number("message_id")).filter(|_| books.written.iter().any(is_it))
+    else {
+        return refusal(400, "Bad Request: message to react not found", None);
+    };
+    books.reactions.push((chat, message, sign.to_owned()));
+    done(&true.into())
+}
+
+fn set_commands(books: &mut Books, body: &Value) -> Answer {
+    let commands = body["commands"].as_array().cloned().unwrap_or_default();
+    let is_plain = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '_';
+    let is_right = |command: &Value| {
+        let word = |key: &str| command[key].as_str().unwrap_or_default();
+        let (name, what) = (word("command"), word("description"));
+        (1..=32).contains(&name.len())
+            && name.chars().all(is_plain)
+            && (1..=256).contains(&what.chars().count())
+    };
+    if commands.len() > 100 || !commands.iter().all(is_right) {
+        return refusal(400, "Bad Request: BOT_COMMAND_INVALID", None);
+    }
+    books.commands =
+        commands.iter().filter_map(|command| command["command"].as_str().map(str::to_owned)).collect();
+    done(&true.into())
 }
 
 async fn updates(desk: &Arc<Desk>, body: &Value) -> Answer {

@@ -4,7 +4,7 @@
 use codex_session::Decision;
 
 use super::Facts;
-use crate::decision::{DecisionOutcome, DecisionReport, is_no, is_yes};
+use crate::decision::{DecisionOutcome, DecisionReport, TooLate, is_no, is_yes};
 use crate::inbox::{Message, answer};
 use crate::outbox::{self, Asked, Delivery};
 use crate::request::{Button, DecisionWord, RequestName, RequestRecord, RequestState};
@@ -15,7 +15,7 @@ use crate::token::Role;
 pub const MAY_NOT: &str = "You may not decide on what Codex asks.";
 
 /// What became of a decision in a chat.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// Codex took it, or will.
     Taken {
@@ -32,6 +32,15 @@ pub enum Verdict {
         /// The reply.
         text: String,
     },
+    /// Nothing is decided yet: the request has another question.
+    Next {
+        /// The request.
+        asked: Box<Asked>,
+        /// The options of the questions before, counted from 0.
+        chosen: Vec<usize>,
+    },
+    /// Nothing is decided yet: the next message of the sender is a comment, and declines the request.
+    Comment,
     /// The sender is not on the allow list, and gets no reply.
     NotAllowed,
 }
@@ -41,7 +50,8 @@ impl Verdict {
     pub fn text(&self) -> &str {
         match self {
             Self::Taken { text } | Self::TooLate { text } | Self::Forbidden { text } => text,
-            Self::NotAllowed => "",
+            Self::Comment => "Write your comment as your next message.",
+            Self::Next { .. } | Self::NotAllowed => "",
         }
     }
 
@@ -49,13 +59,12 @@ impl Verdict {
     pub(crate) fn of(report: DecisionReport) -> Self {
         match report.counted() {
             Ok(report) => {
-                let id = report.request_id.short();
-                let what = report.decision.as_ref().map_or("answered", DecisionWord::past_tense);
+                let what = capitalised(report.decision.as_ref().map_or("answered", DecisionWord::past_tense));
                 let is_sent = report.outcome == DecisionOutcome::Sent;
-                let taken = if is_sent { "it is on its way to Codex" } else { "Codex has taken it" };
-                Self::Taken { text: format!("{id}: {what}; {taken}.") }
+                let taken = if is_sent { "it is on its way to Codex" } else { "Codex has it" };
+                Self::Taken { text: format!("{what}: {taken}.") }
             }
-            Err(late) => Self::TooLate { text: format!("{late}.") },
+            Err(TooLate(report)) => Self::TooLate { text: format!("This {}.", report.lateness()) },
         }
     }
 }
@@ -65,8 +74,10 @@ impl Verdict {
 pub enum Choice {
     /// A decision.
     Decision(Decision),
-    /// An option of the request's only question, counted from 0.
-    Option(usize),
+    /// An option of each of the request's first questions, counted from 0.
+    Options(Vec<usize>),
+    /// To decline, with a comment that the sender has yet to write.
+    Comment,
 }
 
 impl From<Decision> for Choice {
@@ -192,7 +203,7 @@ pub fn in_words(
     said: Said,
     facts: &Facts,
 ) -> Result<(RequestRecord, Decision), String> {
-    if facts.rules.role(&message.sender_id, message.party) != Some(Role::Approver) {
+    if facts.rules.role_of(message) != Some(Role::Approver) {
         return Err(MAY_NOT.to_owned());
     }
     let is_agreed = matches!(&said, Said::Decision(decision) if is_yes(decision));
@@ -224,18 +235,47 @@ pub fn in_words(
     Ok((request.clone(), decision_of(request, decision.into())?))
 }
 
-/// The request and the decision that a button means, or the reply instead.
-pub fn by_button(
-    named: &Named,
-    button: &Button,
-    choice: Choice,
-) -> Result<(RequestRecord, Decision), String> {
+/// What a button means: a decision on a request, or what is still missing for one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Meant {
+    /// A decision.
+    Decision(Box<RequestRecord>, Decision),
+    /// The request has another question.
+    Next(Box<RequestRecord>, Vec<usize>),
+    /// A comment has to be written.
+    Comment,
+}
+
+/// What a button means, or the reply instead.
+pub fn by_button(named: &Named, button: &Button, choice: Choice) -> Result<Meant, String> {
     let request = named.only(&button.request_id)?;
-    let says_no = matches!(&choice, Choice::Decision(decision) if is_no(decision));
-    if request.state == RequestState::Open && !says_no && !button.is_of(request) {
+    let says_no = match &choice {
+        Choice::Decision(decision) => is_no(decision),
+        Choice::Options(_) => false,
+        Choice::Comment => true,
+    };
+    let is_open = request.state == RequestState::Open;
+    if is_open && !says_no && !button.is_of(request) {
         return Err(button.objection());
     }
-    Ok((request.clone(), decision_of(request, choice)?))
+    let boxed = || Box::new(request.clone());
+    match choice {
+        Choice::Comment if is_open => Ok(Meant::Comment),
+        // The reply says who decided before.
+        Choice::Comment => Ok(Meant::Decision(boxed(), Decision::Decline)),
+        Choice::Options(chosen) if is_open && !answer::options(&request.ask, chosen.len()).is_empty() => {
+            let is_valid =
+                |(question, number): (usize, &usize)| *number < answer::options(&request.ask, question).len();
+            let are_valid = chosen.iter().enumerate().all(is_valid);
+            if are_valid { Ok(Meant::Next(boxed(), chosen)) } else { Err(no_such_choice(request)) }
+        }
+        choice => Ok(Meant::Decision(boxed(), decision_of(request, choice)?)),
+    }
+}
+
+fn no_such_choice(request: &RequestRecord) -> String {
+    let wrong = format!("{} has no such choice.", request.request_id.short());
+    answer::instead(&wrong, &request.task_id, &request.request_id, &request.ask)
 }
 
 /// The request that a command without a name means.
@@ -288,10 +328,17 @@ fn decision_of(request: &RequestRecord, choice: Choice) -> Result<Decision, Stri
     }
     match choice {
         Choice::Decision(decision) => Ok(decision),
-        Choice::Option(number) => {
-            answer::option(&request.ask, number).ok_or_else(|| instead(&format!("{id} has no such choice.")))
+        Choice::Options(chosen) => {
+            answer::chosen(&request.ask, &chosen).ok_or_else(|| no_such_choice(request))
         }
+        Choice::Comment => Ok(Decision::Decline),
     }
+}
+
+/// A text with a capital letter at its beginning.
+pub(super) fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]

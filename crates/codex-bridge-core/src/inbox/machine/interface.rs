@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use codex_session::{Decision, SteerOutcome};
 
-use super::decisions::{Named, Visibility};
+use super::decisions::{Named, Verdict, Visibility};
 use crate::inbox::{Conversation, Message, Rules};
 use crate::outbox::DeliveryId;
-use crate::outbox::notice::TextFormat;
+use crate::outbox::notice::{Suggestion, TextFormat};
 use crate::place::Place;
 use crate::request::{RequestName, RequestRecord};
 use crate::task::{Settings, Task, TaskId, TimeMs};
@@ -56,8 +56,25 @@ pub struct Facts {
     pub reply_id: Option<DeliveryId>,
     /// The last diff of the task.
     pub diff: Option<String>,
+    /// The message that this one edits, with its present text, if it is stored.
+    pub edited: Option<Box<(Message, Option<String>)>>,
+    /// The last prompt of the conversation that can be retried, with its text.
+    pub failed: Option<Box<(Message, String)>>,
+    /// The tasks that this conversation had, the last one first.
+    pub tasks: Vec<KnownTask>,
+    /// For `/resume`: the task that is meant, or why there is none.
+    pub resumed: Option<Result<KnownTask, String>>,
     /// For `/status`: the beginning of the last prompt that somebody wrote to the task, redacted.
     pub last_prompt: Option<String>,
+}
+
+/// A task that a conversation may continue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownTask {
+    /// The task.
+    pub task: Task,
+    /// The workspace of the channel that is its directory.
+    pub workspace: Option<String>,
 }
 
 impl Facts {
@@ -83,8 +100,8 @@ pub enum Outcome {
     NotAddable(String),
     /// The task after it was interrupted; `None` if nothing was running.
     Stopped(Option<Box<Task>>),
-    /// What became of a decision, in words.
-    Decided(String),
+    /// What became of a decision.
+    Decided(Verdict),
 }
 
 /// Why an effect failed.
@@ -109,8 +126,10 @@ pub enum Effect {
     Save(Box<Message>),
     /// Answer a message, in one transaction.
     Reply(Box<Reply>),
-    /// Send an interim notice about a task, once under this id.
-    Tell(DeliveryId, Box<Task>, String),
+    /// Write this row, with this text sealed anew.
+    Rewrite(Box<Message>, String),
+    /// Send an interim notice, about a task if there is one, once under this id.
+    Tell(DeliveryId, Option<Box<Task>>, String),
     /// Have the desk start or continue a task, in one transaction with the message.
     Begin(Box<ChatTurn>),
     /// Save the message, then have the desk add this text to the running turn. The loop reports an [`Outcome`].
@@ -138,6 +157,26 @@ pub struct Reply {
     pub added: Vec<Message>,
     /// The conversation, if it changes.
     pub conversation: Option<Conversation>,
+    /// A message that gets this text instead of its own.
+    pub rewritten: Option<(Message, String)>,
+    /// Commands that may help, for buttons.
+    pub suggestions: Vec<Suggestion>,
+}
+
+impl Reply {
+    /// A reply in plain words, about no task. The message is as it is to be saved.
+    pub(super) fn new(message: Message, text: String) -> Self {
+        Self {
+            message,
+            task: None,
+            text,
+            format: TextFormat::Plain,
+            added: Vec::new(),
+            conversation: None,
+            rewritten: None,
+            suggestions: Vec::new(),
+        }
+    }
 }
 
 /// A turn for a message.

@@ -7,7 +7,7 @@ use codex_session::Ask;
 
 use super::decisions::{Named, Visibility};
 use super::*;
-use crate::inbox::{Allowed, Room, WhileRunning};
+use crate::inbox::{About, Allowed, Room, WhileRunning};
 use crate::place::Place;
 use crate::request::StoredAsk;
 use crate::store::conformance::samples;
@@ -24,6 +24,8 @@ fn message(kind: MessageKind) -> Message {
         attempts: 0,
         error: None,
         reply_id: None,
+        about: None,
+        edits: None,
         sent_at: NOW,
         received_at: NOW,
         updated_at: NOW,
@@ -97,13 +99,15 @@ fn brief(effect: &Effect) -> String {
         Effect::Save(message) => format!("save {}", row(message)),
         Effect::Reply(reply) => {
             let (row, added) = (row(&reply.message), reply.added.len());
-            format!("reply {row}, {added} added: {}", reply.text)
+            let rewritten = reply.rewritten.as_ref().map(|(_, text)| format!(", rewritten: {text}"));
+            format!("reply {row}, {added} added: {}{}", reply.text, rewritten.unwrap_or_default())
         }
         Effect::Tell(id, _, text) => format!("tell {id}: {text}"),
         Effect::Begin(turn) => {
             format!("begin {:?}, asks in {:?}, forgotten: {}", turn.prompt, turn.asks_in, turn.is_forgotten)
         }
         Effect::Steer(message, text) => format!("steer {}: {text}", row(message)),
+        Effect::Rewrite(message, text) => format!("rewrite {}: {text}", row(message)),
         Effect::Stop(task_id) => format!("stop {task_id}"),
         Effect::Decide(request, decision) => format!("decide {}: {decision:?}", request.request_id),
         Effect::Decline(request) => format!("decline {}", request.request_id),
@@ -134,7 +138,8 @@ fn a_prompt_begins_a_turn_unless_its_task_is_under_way() {
     check(&agent, &facts("/queue look", None), &["begin \"/queue look\", asks in None"]);
     let Effect::Begin(turn) = step(&agent, &facts("look", None), NOW).remove(0) else { panic!() };
     assert!(turn.settings.developer_instructions.unwrap().contains("another agent"));
-    assert_eq!((turn.message.state, turn.message.sealed_text), (Stored::Running, None));
+    assert_eq!(turn.message.state, Stored::Running);
+    assert!(turn.message.sealed_text.is_some(), "it may have to be tried again");
 }
 
 #[test]
@@ -194,7 +199,7 @@ fn what_codex_says_of_words_decides_and_else_its_log_once_the_turn_is_over() {
     let said = |outcome| Facts { outcome: Some(Outcome::Steered(outcome)), ..facts("look", Status::Working) };
     check(&in_doubt(), &said(SteerOutcome::Accepted), &["save Steer running, of task"]);
     let refused = [
-        "tell dlv-in-000000000001-queued: Codex did not accept the text",
+        "tell dlv-in-000000000001-refused: Codex did not accept the text",
         "save Prompt received, sealed, of task",
     ];
     check(&in_doubt(), &said(SteerOutcome::NotSteerable), &refused);
@@ -205,7 +210,7 @@ fn what_codex_says_of_words_decides_and_else_its_log_once_the_turn_is_over() {
     check(
         &in_doubt(),
         &not_allowed,
-        &["tell dlv-in-000000000001-queued: the owner's. Your message", refused[1]],
+        &["tell dlv-in-000000000001-refused: the owner's. Your message", refused[1]],
     );
     check(&in_doubt(), &said(SteerOutcome::NoActiveTurn), &["await codex-"]);
     check(&in_doubt(), &facts("look", Status::Completed), &["save Prompt received, sealed"]);
@@ -417,4 +422,175 @@ fn a_yes_in_words_needs_an_approver_and_that_the_request_was_shown_whole() {
     two.requests.push(request(RequestState::Open));
     check(&urgent, &two, &[&said("Several requests are open, say which one: request-7, request-7")]);
     check(&urgent, &asked("/answer request-7 blue", None), &[&said("request-7 is not a question.")]);
+}
+
+/// A reply to the message that showed the request, or a comment on it.
+fn about(about: fn(crate::request::RequestName) -> About) -> Message {
+    Message { about: Some(about("request-7".into())), ..message(MessageKind::Response) }
+}
+
+fn asking(text: &str, ask: serde_json::Value, state: RequestState) -> Facts {
+    let mut open = request(state);
+    open.ask = StoredAsk { ask: serde_json::from_value(ask).unwrap(), ..StoredAsk::default() };
+    let requests = if state == RequestState::Open { vec![open.clone()] } else { Vec::new() };
+    Facts { named: Named::One(Box::new(open)), requests, ..facts(text, Status::Working) }
+}
+
+#[test]
+fn a_reply_to_a_question_answers_it_and_a_reply_to_an_approval_decides_nothing() {
+    let question = serde_json::json!({"kind": "questions", "questions": [{"id": "colour"}]});
+    let command = serde_json::json!({"kind": "command", "title": "Let Codex run a command?"});
+    let reply = about(About::Reply);
+    check(&reply, &asking("blue", question.clone(), RequestState::Open), &["decide request-7: Answers"]);
+    let waits =
+        "reply Response answered, 0 added: Codex waits for your decision above (Let Codex run a command?).";
+    check(&reply, &asking("yes", command, RequestState::Open), &[waits]);
+    check(
+        &reply,
+        &asking("and this", question.clone(), RequestState::Resolved),
+        &["save Prompt received, sealed"],
+    );
+    let bob = Message { sender_id: "bob".to_owned(), ..reply };
+    let may_not = format!("reply Response answered, 0 added: {}", decisions::MAY_NOT);
+    check(&bob, &asking("blue", question, RequestState::Open), &[&may_not]);
+}
+
+#[test]
+fn a_yes_while_something_is_asked_is_no_prompt_and_otherwise_one() {
+    let yes = message(MessageKind::Response);
+    let asked = Facts { requests: vec![request(RequestState::Open)], ..facts("yes", Status::Working) };
+    check(&yes, &asked, &["reply Response answered, 0 added: Codex waits for your decision above"]);
+    check(&yes, &facts("yes", Status::Working), &["save Prompt received, sealed"]);
+    check(&yes, &facts("yes", None), &["save Prompt received, sealed"]);
+}
+
+#[test]
+fn a_comment_reaches_codex_before_its_request_is_declined() {
+    let command = serde_json::json!({"kind": "command"});
+    let facts = |state| asking("use the other file", command.clone(), state);
+    check(&about(About::Comment), &facts(RequestState::Open), &["save Steer received, sealed"]);
+    let late =
+        "reply Response answered, 0 added: This is no longer open, so your comment was not given to Codex.";
+    check(&about(About::Comment), &facts(RequestState::Resolved), &[late]);
+    let comment = Message { about: about(About::Comment).about, ..in_doubt() };
+    let taken =
+        Facts { outcome: Some(Outcome::Steered(SteerOutcome::Accepted)), ..facts(RequestState::Open) };
+    check(&comment, &taken, &["save Steer running, of task", "decide request-7: Decline"]);
+    let given = Message { sealed_text: None, ..comment.clone() };
+    check(&given, &facts(RequestState::Open), &["decide request-7: Decline"]);
+    check(&given, &facts(RequestState::Decided), &[]);
+    let refused =
+        Facts { outcome: Some(Outcome::Steered(SteerOutcome::NotSteerable)), ..facts(RequestState::Open) };
+    check(
+        &comment,
+        &refused,
+        &["tell", "decide request-7: Decline", "save Prompt received, sealed, of task"],
+    );
+    let bob = Message { sender_id: "bob".to_owned(), ..about(About::Comment) };
+    check(&bob, &facts(RequestState::Open), &["reply Response answered, 0 added: You may not decide"]);
+}
+
+#[test]
+fn a_new_version_replaces_what_waits_and_is_told_later() {
+    let edit = Message { edits: Some("external-0".to_owned()), ..message(MessageKind::Edit) };
+    let of = |original: Message, present: Option<&str>| Facts {
+        edited: Some(Box::new((original, present.map(str::to_owned)))),
+        ..facts("look there", Status::Working)
+    };
+    let taken = "reply Edit answered, 0 added: Your change was taken over: Codex gets the new text., rewritten: look there";
+    check(&edit, &of(prompt(), Some("look here")), &[taken]);
+    check(&edit, &of(prompt(), Some("look there")), &["save Edit answered"]);
+    let late = "reply Edit answered, 0 added: Codex already has this message as it was.";
+    check(&edit, &of(running(), Some("look here")), &[late]);
+    check(
+        &edit,
+        &of(Message { state: Stored::Answered, summary: "look here".into(), ..prompt() }, None),
+        &[late],
+    );
+    check(
+        &edit,
+        &of(message(MessageKind::Command), Some("/new")),
+        &["reply Edit answered, 0 added: Only messages"],
+    );
+    let of_bob = Message { sender_id: "bob".to_owned(), ..prompt() };
+    check(&edit, &of(of_bob, Some("look here")), &["save Edit answered"]);
+    let command = Facts { text: Some("/stop".to_owned()), ..of(prompt(), Some("look here")) };
+    check(&edit, &command, &["reply Edit answered, 0 added: A command is not carried out"]);
+    check(&edit, &facts("@bot look", None), &["save Prompt received, sealed"]);
+    let old = Message { sent_at: NOW - MOMENT_MS - 1, ..edit };
+    check(&old, &facts("@bot look", None), &[late]);
+}
+
+#[test]
+fn what_failed_can_be_tried_again_with_its_text() {
+    let text_stays = Message { sealed_text: Some(vec![1]), ..running() };
+    let failed = facts("", Status::Failed);
+    check(&text_stays, &failed, &["reply Prompt answered, sealed, of task, 0 added: "]);
+    check(&text_stays, &facts("", Status::Completed), &["reply Prompt answered, of task, 0 added: Done."]);
+    let retry = message(MessageKind::Command);
+    let known =
+        Facts { failed: Some(Box::new((prompt(), "look".to_owned()))), ..facts("/retry", Status::Failed) };
+    check(&retry, &known, &["rewrite Prompt received, sealed: look"]);
+    check(
+        &retry,
+        &facts("/retry", Status::Failed),
+        &["reply Command answered, 0 added: Nothing that failed"],
+    );
+}
+
+#[test]
+fn a_conversation_chooses_among_what_the_operator_lists() {
+    let changed = |text: &str, facts: Facts| {
+        let effects = step(&message(MessageKind::Command), &facts, NOW);
+        let [Effect::Reply(reply)] = effects.as_slice() else { panic!("{text}: {effects:?}") };
+        (reply.text.clone(), reply.conversation.clone())
+    };
+    let listed = |text: &str| {
+        let rules = Arc::new(Rules { models: vec!["gpt-small".to_owned()], ..rules() });
+        Facts { rules, ..facts(text, None) }
+    };
+    let (_, small) = changed("model", listed("/model gpt-small"));
+    assert_eq!(small.unwrap().model.as_deref(), Some("gpt-small"));
+    let (text, none) = changed("model", listed("/model gpt-huge"));
+    assert!(text.contains("cannot be chosen here") && text.contains("gpt-small") && none.is_none(), "{text}");
+    let (_, high) = changed("effort", listed("/effort high"));
+    assert_eq!(high.unwrap().effort.as_deref(), Some("high"));
+    assert!(changed("effort", listed("/effort much")).1.is_none());
+    let mut chosen = facts("look", None);
+    chosen.conversation.as_mut().unwrap().model = Some("gpt-small".to_owned());
+    let Effect::Begin(turn) = step(&prompt(), &chosen, NOW).remove(0) else { panic!() };
+    assert_eq!(turn.settings.model.as_deref(), Some("gpt-small"));
+}
+
+#[test]
+fn a_conversation_goes_on_with_its_own_tasks_and_with_those_of_its_workspaces() {
+    let known = |workspace: Option<&str>| KnownTask {
+        task: task(Status::Completed),
+        workspace: workspace.map(str::to_owned),
+    };
+    let of = |text: &str, known: KnownTask| Facts {
+        tasks: vec![known.clone()],
+        resumed: Some(Ok(known)),
+        ..facts(text, None)
+    };
+    for text in ["/switch 1", "/resume codex-1"] {
+        let effects = step(&message(MessageKind::Command), &of(text, known(Some("web"))), NOW);
+        let [Effect::Reply(reply)] = effects.as_slice() else { panic!("{effects:?}") };
+        let changed = reply.conversation.as_ref().unwrap();
+        assert_eq!(
+            (changed.task_id.clone(), changed.workspace.as_deref()),
+            (Some(samples::task_id(1)), Some("web"))
+        );
+        let nowhere =
+            "reply Command answered, 0 added: That task works in a directory that this channel does not have";
+        check(&message(MessageKind::Command), &of(text, known(None)), &[nowhere]);
+    }
+    check(
+        &message(MessageKind::Command),
+        &of("/switch 2", known(Some("web"))),
+        &["reply Command answered, 0 added: There is no such number.\n1. "],
+    );
+    let refused =
+        Facts { resumed: Some(Err("It is another's.".to_owned())), ..facts("/resume codex-1", None) };
+    check(&message(MessageKind::Command), &refused, &["reply Command answered, 0 added: It is another's."]);
 }

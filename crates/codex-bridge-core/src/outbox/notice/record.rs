@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AboutTask, Asked, Asks, Content, Excerpt, FinishedTask, Notice, Occasion, REMINDER, Reminder, Reply,
-    TEST, TEST_PROMPT, TextFormat,
+    Suggestion, TEST, TEST_PROMPT, TextFormat,
 };
 use crate::task::{Status, TaskError, TaskId, TimeMs};
 
@@ -48,6 +48,8 @@ pub(super) struct Record {
     in_reply_to: Option<String>,
     #[serde(default, skip_serializing_if = "is_plain")]
     format: TextFormat,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    suggestions: Vec<Suggestion>,
     at: TimeMs,
 }
 
@@ -82,6 +84,7 @@ impl Record {
             closing: None,
             in_reply_to: None,
             format: TextFormat::Plain,
+            suggestions: Vec::new(),
             at: notice.at,
         }
     }
@@ -119,8 +122,8 @@ impl From<Notice> for Record {
             Content::Reminder(Reminder { task: _, requests }) => {
                 Self { answer: Some(REMINDER.to_owned()), requests, ..record }
             }
-            Content::Reply(Reply { task: _, text, format, closing, in_reply_to }) => {
-                Self { closing, in_reply_to, format, ..record.with_answer(text) }
+            Content::Reply(Reply { task: _, text, format, closing, in_reply_to, suggestions }) => {
+                Self { closing, in_reply_to, format, suggestions, ..record.with_answer(text) }
             }
             Content::Test => Self {
                 prompt: TEST_PROMPT.to_owned(),
@@ -166,6 +169,7 @@ impl From<Record> for Notice {
                 format: record.format,
                 closing: record.closing,
                 in_reply_to: record.in_reply_to,
+                suggestions: record.suggestions,
             }),
             Occasion::Test => Content::Test,
         };

@@ -120,6 +120,7 @@ pub async fn conversations_and_channels_are_kept_by_name(store: &impl Store) {
     let room = Conversation { task_id: None, ..room };
     assert_eq!(store.conversations(&"chat".into(), Some(&"room".into())).await.unwrap(), [room]);
     let chat = ChannelRecord {
+        allowed: vec![crate::inbox::Allowed::parse("42:approver").unwrap()],
         name: "chat".into(),
         cursor: Some("{}".into()),
         memory: Some("[]".into()),

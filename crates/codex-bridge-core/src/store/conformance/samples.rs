@@ -10,7 +10,7 @@ use codex_wire::{Epoch, RequestId, ThreadId, TurnId};
 use serde_json::json;
 
 use crate::event::{Line, NewEvent, Other};
-use crate::inbox::{Conversation, Message, MessageId, MessageKind, MessageState, Party, Room};
+use crate::inbox::{About, Conversation, Message, MessageId, MessageKind, MessageState, Party, Room};
 use crate::outbox::{Content, Delivery, DeliveryId, Notice};
 use crate::place::Place;
 use crate::request::{DecisionWord, RequestName, RequestRecord, RequestState, StoredAsk};
@@ -289,6 +289,8 @@ pub fn message(number: u32, conversation: &str) -> Message {
         summary: "please 'look'".into(),
         sealed_text: Some(vec![0, 1, 255]),
         kind: MessageKind::Prompt,
+        about: Some(About::Reply("req-1".into())),
+        edits: Some("external-0".into()),
         state: MessageState::Received,
         attempts: 2,
         next_at: 7,
@@ -309,6 +311,8 @@ pub fn conversation(key: &str) -> Conversation {
         key: key.into(),
         task_id: None,
         workspace: Some("main".into()),
+        model: Some("gpt-5".into()),
+        effort: Some("high".into()),
         updated_at: 4,
     }
 }

@@ -51,7 +51,7 @@ pub fn next(connection: &Connection, channel: &ChannelName) -> Result<Vec<Messag
         "SELECT * FROM inbox WHERE channel = ?1 AND state IN ('received', 'running') AND (ord IN \
          (SELECT min(ord) FROM inbox WHERE channel = ?1 AND state IN ('received', 'running') \
          AND kind IN ('prompt', 'command') GROUP BY conversation) \
-         OR kind IN ('urgent_command', 'steer')) ORDER BY ord",
+         OR kind NOT IN ('prompt', 'command')) ORDER BY ord",
     )?;
     statement.query_map([channel], Message::read)?.collect()
 }

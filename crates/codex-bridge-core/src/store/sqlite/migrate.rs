@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0010_quotas.sql"),
     include_str!("../migrations/0011_turns.sql"),
     include_str!("../migrations/0012_parts.sql"),
+    include_str!("../migrations/0013_chats.sql"),
 ];
 
 /// The same value as in the first migration.

@@ -157,6 +157,8 @@ record!(Message {
     summary: plain,
     sealed_text: plain,
     kind: word,
+    about: json_or_null,
+    edits: plain,
     state: word,
     attempts: plain,
     next_at: plain,
@@ -173,6 +175,21 @@ record!(AuditLine { at: plain, actor: plain, action: plain, task_id: plain, deta
 
 record!(WholeChanges { request_id: plain, task_id: plain, changes: json });
 
-record!(Conversation { channel: plain, key: plain, task_id: plain, workspace: plain, updated_at: plain });
+record!(Conversation {
+    channel: plain,
+    key: plain,
+    task_id: plain,
+    workspace: plain,
+    model: plain,
+    effort: plain,
+    updated_at: plain,
+});
 
-record!(ChannelRecord { name: plain, cursor: plain, memory: plain, is_paused: plain, updated_at: plain });
+record!(ChannelRecord {
+    name: plain,
+    cursor: plain,
+    memory: plain,
+    allowed: json,
+    is_paused: plain,
+    updated_at: plain,
+});

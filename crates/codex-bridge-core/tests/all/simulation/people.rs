@@ -8,10 +8,11 @@ use codex_bridge_core::bridge::{DecisionOutcome, Error};
 use codex_bridge_core::desk::Caller;
 use codex_bridge_core::desk::calls::{Decide, Prompt, Start};
 use codex_bridge_core::inbox::{
-    Allowed, Arrival, Party, Received, Room, Rules, Sender as ChatSender, WhileRunning,
+    About, Allowed, Arrival, Context, Party, Received, Room, Rules, Sender as ChatSender, WhileRunning,
 };
 use codex_bridge_core::outbox::sender::{Refusal, Unknown};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats, Sender};
+use codex_bridge_core::request::RequestName;
 use codex_bridge_core::task::TaskId;
 use codex_bridge_core::token::{NewQuota, Role};
 use codex_bridge_core::{Desk, TaskView};
@@ -173,12 +174,20 @@ pub fn channels(cwd: &Path) -> [Rules; 3] {
 pub async fn writer(world: Arc<World>, who: &'static str) {
     for number in 0..world.below(5) {
         world.pause(15_000).await;
-        let text = match world.below(6) {
+        let text = match world.below(8) {
             0 => "/status".to_owned(),
             1 => "/stop".to_owned(),
+            // A prompt, unless something is asked.
+            2 => "yes".to_owned(),
             _ => format!("write {who}-{number}"),
         };
-        send(&world, who, &format!("{who}-{number}"), text).await;
+        let name = format!("{who}-{number}");
+        send(&world, who, &name, text, Context::default()).await;
+        if world.below(4) == 0 {
+            world.pause(5_000).await;
+            let edits = Context { edits: Some(name.clone()), ..Context::default() };
+            send(&world, who, &format!("{name}#1"), format!("write {name} anew"), edits).await;
+        }
     }
 }
 
@@ -192,20 +201,31 @@ pub async fn chat_approver(world: Arc<World>, who: &'static str) {
         };
         let (_, decision, is_yes) = decision(&ask);
         // As they read it.
-        let request = request.short();
-        let text = match decision {
-            Decision::Answers(answers) => {
-                format!("/answer {request} {}", answers.values().next().unwrap()[0])
-            }
-            _ if is_yes => format!("/approve {request}"),
-            _ => format!("/deny {request}"),
+        let (name, request) = (request.clone(), request.short());
+        let about = |about: fn(RequestName) -> About| Context {
+            about: Some(about(name.clone())),
+            ..Context::default()
         };
-        send(&world, who, &format!("{who}-decides-{number}"), text).await;
+        let in_words = world.below(2) == 0;
+        let (text, context) = match decision {
+            Decision::Answers(answers) => {
+                let answer = answers.values().next().unwrap()[0].clone();
+                if in_words {
+                    (format!("/answer {request} {answer}"), Context::default())
+                } else {
+                    (answer, about(About::Reply))
+                }
+            }
+            _ if is_yes => (format!("/approve {request}"), Context::default()),
+            _ if in_words => (format!("/deny {request}"), Context::default()),
+            _ => (format!("rather not {who}-{number}"), about(About::Comment)),
+        };
+        send(&world, who, &format!("{who}-decides-{number}"), text, context).await;
     }
 }
 
 /// Offers a message until it is taken, and sometimes once more.
-async fn send(world: &World, who: &'static str, name: &str, text: String) {
+async fn send(world: &World, who: &'static str, name: &str, text: String, context: Context) {
     let arrival = Arrival {
         external_id: name.to_owned(),
         conversation: who.into(),
@@ -213,6 +233,7 @@ async fn send(world: &World, who: &'static str, name: &str, text: String) {
         room: Room::Direct,
         text,
         reply_to: format!("stage:{who}"),
+        context,
         position: None,
         sent_at: world.now(),
     };

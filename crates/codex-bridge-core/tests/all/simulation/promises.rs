@@ -206,7 +206,8 @@ fn answers_are_right(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
 /// A turn, and the turns after it that the bridge began by itself because the host was lost.
 fn with_its_resumptions<'a>(turns: &'a [TurnRecord], turn: &TurnRecord) -> &'a [TurnRecord] {
     let from = turns.iter().position(|one| one.number == turn.number).unwrap();
-    let more = turns[from + 1..].iter().take_while(|turn| !is_ours(&turn.prompt_summary)).count();
+    let is_resumed = |turn: &&TurnRecord| turn.before.as_ref().is_some_and(|before| before.resumes);
+    let more = turns[from + 1..].iter().take_while(is_resumed).count();
     &turns[from..=from + more]
 }
 

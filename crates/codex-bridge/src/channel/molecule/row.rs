@@ -3,7 +3,7 @@
 //! A row that cannot be read becomes a message without text: the inbox gives it up, where the operator can see it, and its
 //! sender is notified.
 
-use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
+use codex_bridge_core::inbox::{Arrival, Context, ConversationKey, Party, Room, Sender};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -153,6 +153,7 @@ impl Row {
             sender: Sender { name: self.name_of(&writer), party: writer.party(), id },
             room: Room::Direct,
             text: self.text(&request),
+            context: Context::default(),
             position: self.seq,
             sent_at: self.at(),
         })

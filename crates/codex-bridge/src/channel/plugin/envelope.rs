@@ -1,6 +1,6 @@
 //! The messages between the bridge and a plugin. Pure. `docs/channels.md` documents the protocol.
 
-use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
+use codex_bridge_core::inbox::{Arrival, Context, ConversationKey, Party, Room, Sender};
 use codex_bridge_core::outbox::notice::TextFormat;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Asked, Attempt, Content, Outcome};
@@ -127,6 +127,7 @@ impl Inbound {
             sender: Sender { id: self.sender.id, name, party },
             room: if self.shared { Room::Shared } else { Room::Direct },
             text: attachments::append(&text, self.attachments.iter().map(Attachment::line)),
+            context: Context::default(),
             position: None,
             sent_at: self.ts.as_ref().and_then(parse_time).unwrap_or(now_ms),
         })

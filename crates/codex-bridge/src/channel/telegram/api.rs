@@ -208,6 +208,15 @@ fn entity(text: &str, range: &Range<usize>, style: &Style) -> Value {
     entity
 }
 
+/// Parses a place with a numeric chat, and returns the number too.
+pub fn numeric_place(place: &str) -> Result<(i64, Place), String> {
+    let place = Place::parse(place)?;
+    match place.chat {
+        Chat::Number(chat) => Ok((chat, place)),
+        Chat::Name(_) => Err("a place is CHAT or CHAT:TOPIC, both numbers".to_owned()),
+    }
+}
+
 /// The meaning of a reply to `sendMessage`.
 pub fn outcome(reply: &Reply) -> Outcome {
     if reply.body["ok"] == true {

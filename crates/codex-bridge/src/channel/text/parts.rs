@@ -1,8 +1,8 @@
-//! Splits a notice into messages with formatting, for a chat with buttons. The buttons of a request are below its last
-//! message. A request that was not shown completely gets no button to approve it. An answer that would take too many messages
-//! becomes a file.
+//! Splits a notice into messages with formatting, for a chat with buttons. Each request has messages of its own, with its
+//! buttons below the last one. A request that was not shown completely gets no button to approve it. An answer that would
+//! take too many messages becomes a file.
 
-use codex_bridge_core::outbox::notice::{Reply, TextFormat};
+use codex_bridge_core::outbox::notice::{Reply, Suggestion, TextFormat};
 use codex_bridge_core::outbox::{Asked, Content, Notice};
 use codex_bridge_core::request::RequestName;
 use codex_bridge_core::task::TaskId;
@@ -39,8 +39,10 @@ pub struct Limits {
 pub struct Part<'a> {
     /// What is sent.
     pub body: Body,
-    /// The requests with buttons below it.
-    pub decides: Vec<ShownRequest<'a>>,
+    /// The request with buttons below it.
+    pub decides: Option<ShownRequest<'a>>,
+    /// Commands with buttons below it.
+    pub commands: &'a [Suggestion],
 }
 
 /// What a message consists of.
@@ -70,7 +72,7 @@ pub struct ShownRequest<'a> {
 
 impl Part<'_> {
     fn text(text: Styled) -> Self {
-        Self { body: Body::Text(text), decides: Vec::new() }
+        Self { body: Body::Text(text), decides: None, commands: &[] }
     }
 
     /// The same, marked as a possible duplicate. There is room for the mark.
@@ -92,25 +94,32 @@ pub fn is_whole(notice: &Notice, limit: Limit, mentions: Mentions) -> bool {
 
 /// The requests that these messages show completely, and that can be approved there.
 pub fn requests_shown_whole(parts: &[Part<'_>]) -> Vec<RequestName> {
-    let decides = parts.iter().flat_map(|part| &part.decides);
+    let decides = parts.iter().filter_map(|part| part.decides);
     decides.filter(|shown| shown.is_whole).map(|shown| shown.asked.request_id.clone()).collect()
 }
 
-/// The messages of a notice, in order. A repetition has as many as the first attempt.
-pub fn parts(notice: &Notice, limits: Limits) -> Vec<Part<'_>> {
+/// The messages of a notice, in order, for a place with or without buttons. A repetition has as many as the first attempt.
+pub fn parts(notice: &Notice, limits: Limits, has_buttons: bool) -> Vec<Part<'_>> {
     let limits = Limits { text: limits.text.reduced_by(limits.text.length(DUPLICATE) + 1), ..limits };
     match &notice.content {
         // The mark at the end must stand in all that an agent reads, so it gets one message.
         Content::Reply(Reply { closing: Some(_), .. }) => {
             vec![Part::text(chat(notice, false, limits.text, Mentions::None).as_str().into())]
         }
-        _ if notice.requests().is_empty() => words(notice, limits),
-        _ => split_notice(notice, limits.text),
+        Content::Reply(reply) if has_buttons => {
+            let mut parts = words(notice, limits, DecisionPlace::Buttons);
+            if let Some(last) = parts.last_mut() {
+                last.commands = &reply.suggestions;
+            }
+            parts
+        }
+        _ if notice.requests().is_empty() => words(notice, limits, DecisionPlace::Chat),
+        _ => split_notice(notice, limits.text, has_buttons),
     }
 }
 
 /// The messages of a notice without requests.
-fn words(notice: &Notice, limits: Limits) -> Vec<Part<'_>> {
+fn words(notice: &Notice, limits: Limits, place: DecisionPlace) -> Vec<Part<'_>> {
     let (text, source, file) = match &notice.content {
         Content::Reply(Reply { text, format: TextFormat::Diff, .. }) => {
             let style = Style::Block { language: Some("diff".to_owned()) };
@@ -135,7 +144,7 @@ fn words(notice: &Notice, limits: Limits) -> Vec<Part<'_>> {
     let head = Styled::join(heading(notice).iter().map(|line| plain_words(line)), "\n");
     let note = Some(cut_note(notice)).filter(|_| was_cut(notice));
     let body = Styled::join([text, note.as_deref().map(plain_words).unwrap_or_default()], "\n");
-    let foot = plain_words(&foot(notice).join("\n"));
+    let foot = plain_words(&foot(notice, place).join("\n"));
     let most = if file == "changes.diff" { 1 } else { MAX_ANSWER_PARTS };
     let whole = Styled::join([head, body, foot.clone()], "\n\n");
     let mut split = whole.split(limits.text, limits.spans, most + 1);
@@ -149,7 +158,10 @@ fn words(notice: &Notice, limits: Limits) -> Vec<Part<'_>> {
     let room = limits.text.reduced_by(limits.text.length(&foot.text) + 2);
     let beginning = whole.split(room, limits.spans, 1).into_iter().next().unwrap_or_default();
     let file = Body::File { name: file, text: readable(&source).into_owned(), caption: String::new() };
-    vec![Part::text(Styled::join([beginning, foot], "\n\n")), Part { body: file, decides: Vec::new() }]
+    vec![
+        Part::text(Styled::join([beginning, foot], "\n\n")),
+        Part { body: file, decides: None, commands: &[] },
+    ]
 }
 
 fn plain_words(text: &str) -> Styled {
@@ -163,28 +175,25 @@ fn written_in(format: TextFormat, text: &str) -> Styled {
     if styled.is_visible() { styled } else { Styled::from(text.as_str()) }
 }
 
-fn split_notice(notice: &Notice, limit: Limit) -> Vec<Part<'_>> {
-    let rest = other_lines(notice).join("\n");
-    let head = if rest.is_empty() { Styled::from("Codex asks:") } else { plain_words(&rest) };
-    let mut parts = vec![Part::text(head)];
+fn split_notice(notice: &Notice, limit: Limit, has_buttons: bool) -> Vec<Part<'_>> {
+    let is_of_conversation = matches!(&notice.content, Content::Asks(asks) if asks.in_conversation);
+    let mut head = if is_of_conversation { Vec::new() } else { heading(notice) };
+    head.extend(other_lines(notice));
+    let mut head = plain_words(&head.join("\n"));
+    let place = if has_buttons { DecisionPlace::Buttons } else { DecisionPlace::Chat };
+    let mut parts = Vec::new();
     for (task, asked) in requests(notice) {
-        let text = styled_request(task, asked);
-        match parts.last_mut().map(|part| (&mut part.body, &mut part.decides)) {
-            Some((Body::Text(last), decides))
-                if !asked.is_long
-                    && limit.length(&last.text) + limit.length(&text.text) + 2 <= limit.max() =>
-            {
-                *last = Styled::join([std::mem::take(last), text], "\n\n");
-                decides.push(ShownRequest { asked, is_whole: true });
-            }
-            _ => parts.extend(split_request(task, asked, &text, limit)),
-        }
+        let text = Styled::join([std::mem::take(&mut head), styled_request(task, asked, place)], "\n\n");
+        parts.extend(split_request(task, asked, &text, limit));
+    }
+    if !has_buttons {
+        parts.iter_mut().for_each(|part| part.decides = None);
     }
     parts
 }
 
 /// A request with its commands and changes as code, without anything that could deceive who decides on it.
-fn styled_request(task: &TaskId, asked: &Asked) -> Styled {
+fn styled_request(task: &TaskId, asked: &Asked, place: DecisionPlace) -> Styled {
     let ask = &asked.ask;
     let mut lines = vec![Styled::new(&plain(&ask.title), Style::Bold)];
     lines.extend(ask.details.iter().map(styled_detail));
@@ -200,7 +209,7 @@ fn styled_request(task: &TaskId, asked: &Asked) -> Styled {
         ..asked.clone()
     };
     let bare = if asked.is_long { bare } else { without_changes(bare) };
-    lines.push(Styled::from(request_text(task, &bare, DecisionPlace::Chat).trim_start_matches('\n')));
+    lines.push(Styled::from(request_text(task, &bare, place).trim_start_matches('\n')));
     Styled::join(lines, "\n")
 }
 
@@ -248,7 +257,8 @@ fn split_request<'a>(task: &TaskId, asked: &'a Asked, text: &Styled, limit: Limi
     let last = texts.len().saturating_sub(1);
     let part = |(number, text): (usize, Styled)| Part {
         body: Body::Text(text),
-        decides: if number == last { vec![ShownRequest { asked, is_whole }] } else { Vec::new() },
+        decides: (number == last).then_some(ShownRequest { asked, is_whole }),
+        commands: &[],
     };
     texts.into_iter().enumerate().map(part).collect()
 }
@@ -292,13 +302,13 @@ mod tests {
     fn check(notice: &Notice) -> Vec<(usize, bool)> {
         let mut all = String::new();
         let mut decided = Vec::new();
-        for (number, part) in parts(notice, LIMITS).into_iter().enumerate() {
+        for (number, part) in parts(notice, LIMITS, true).into_iter().enumerate() {
             let text = said(&part).text.clone();
             let marked = said(&part.clone().marked()).text.clone();
             assert_eq!(marked, format!("{DUPLICATE}\n{text}"));
             assert!(LIMIT.length(&marked) <= 4096 && !text.is_empty());
             all.push_str(&text.replace(CONTINUED, ""));
-            for shown in part.decides {
+            if let Some(shown) = part.decides {
                 let command = shown.asked.ask.details[0].text.as_str();
                 assert_eq!(bare(&all).contains(&bare(command)), shown.is_whole);
                 decided.push((number, shown.is_whole));
@@ -319,7 +329,7 @@ mod tests {
     fn a_reply_to_an_agent_is_one_message_with_its_mark() {
         let mark = "[re: row-1] [codex-bridge hop 2]";
         let notice = reply(&"a word ".repeat(5_000), Some(mark));
-        let parts = parts(&notice, LIMITS);
+        let parts = parts(&notice, LIMITS, true);
         assert_eq!(parts.len(), 1);
         assert!(said(&parts[0]).text.ends_with(mark));
     }
@@ -332,26 +342,29 @@ mod tests {
             ("\u{200b}", "(the answer is empty)"),
         ] {
             let notice = reply(answer, None);
-            let parts = parts(&notice, LIMITS);
+            let parts = parts(&notice, LIMITS, true);
             assert_eq!(said(&parts[0]).text, expected);
         }
     }
 
     #[test]
-    fn what_fits_is_one_message() {
+    fn a_request_that_fits_is_one_message() {
         let notice = notice(&["ls".to_owned(), "pwd".to_owned()]);
-        let parts = parts(&notice, LIMITS);
-        assert_eq!((parts.len(), parts[0].decides.len()), (1, 2));
-        let Styled { text, spans } = said(&parts[0]);
-        assert!(text.starts_with("Codex asks:\n\nRun a command?\nCommand: ls\n"), "{text}");
+        let parts = parts(&notice, LIMITS, true);
+        assert_eq!(parts.len(), 2, "each request has its own");
+        let Styled { text, spans } = said(&parts[1]);
+        assert!(text.starts_with("Run a command?\nCommand: pwd"), "{text}");
+        assert!(!text.contains("/approve"), "the buttons say it: {text}");
         let code: Vec<_> = spans.iter().filter(|span| span.style.is_code()).collect();
-        assert_eq!(code.iter().map(|span| &text[span.range.clone()]).collect::<Vec<_>>(), ["ls", "pwd"]);
+        assert_eq!(code.iter().map(|span| &text[span.range.clone()]).collect::<Vec<_>>(), ["pwd"]);
+        let in_words = super::parts(&notice, LIMITS, false);
+        assert!(said(&in_words[1]).text.contains("/approve req-1") && in_words[1].decides.is_none());
     }
 
     #[test]
     fn a_long_command_is_shown_whole_before_it_can_be_decided() {
-        assert_eq!(check(&notice(&[format!("echo {}", "🦀".repeat(2500))])), [(2, true)]);
-        let lines: Vec<String> = (0..700).map(|number| format!("echo {number}")).collect();
+        assert_eq!(check(&notice(&[format!("echo {}", "🦀".repeat(2500))])), [(1, true)]);
+        let lines: Vec<String> = (0..1_100).map(|number| format!("echo {number}")).collect();
         assert_eq!(check(&notice(&[lines.join("\n")])), [(2, true)]);
     }
 
@@ -373,13 +386,13 @@ mod tests {
         )
         .unwrap();
         let notice = notice.asking(vec![asked.clone()]);
-        let shown = parts(&notice, LIMITS).remove(0);
-        assert!(said(&shown).text.contains("+++ /a\n+new\n") && shown.decides[0].is_whole, "{shown:?}");
+        let shown = parts(&notice, LIMITS, true).remove(0);
+        assert!(said(&shown).text.contains("+++ /a\n+new") && shown.decides.unwrap().is_whole, "{shown:?}");
         let notice = notice.asking(vec![Asked { is_long: true, ..asked }]);
-        let named = parts(&notice, LIMITS).remove(1);
+        let named = parts(&notice, LIMITS, true).remove(0);
         let text = &said(&named).text;
         assert!(text.contains("  add: /a\n") && !text.contains("+new"), "{named:?}");
-        assert!(!named.decides[0].is_whole);
+        assert!(!named.decides.unwrap().is_whole);
     }
 
     #[test]
@@ -387,8 +400,8 @@ mod tests {
         let notice = notice(&["x".repeat(100_000)]);
         let asked = Asked { is_long: true, ..notice.requests()[0].clone() };
         let notice = notice.asking(vec![asked]);
-        assert_eq!(check(&notice), [(1, false)]);
-        let parts = parts(&notice, LIMITS);
-        assert!(said(&parts[1]).text.contains("codex-bridge approve codex-0123456789ab req-0"));
+        assert_eq!(check(&notice), [(0, false)]);
+        let parts = parts(&notice, LIMITS, true);
+        assert!(said(&parts[0]).text.contains("codex-bridge approve codex-0123456789ab req-0"));
     }
 }

@@ -206,7 +206,7 @@ impl Dialog {
             // A form without fields.
             ("y", "send the form", Decision::Form(json!({}))),
             ("y", "yes, once", Decision::Accept),
-            ("s", "yes, for this session", Decision::AcceptForSession),
+            ("s", "yes, for this task", Decision::AcceptForSession),
             ("a", "yes, always, in every thread", Decision::AcceptAlways),
             ("n", "no", Decision::Decline),
             ("c", cancel, Decision::Cancel),
