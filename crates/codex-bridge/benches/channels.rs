@@ -100,7 +100,7 @@ impl Site {
         server.attach_to_home(&home.codex_home());
         let molecule = Molecule::open().await;
         let config = format!(
-            "codex_bin = \"{}\"\nmax_running = {CONVERSATIONS}\n[workspaces]\nmain = \"{}\"\n[channels.molecule]\n\
+            "codex_bin = \"{}\"\nmax_running = {CONVERSATIONS}\n[workspaces]\nmain = \"{}\"\n[channels.molecule]\nreceipts = false\n\
              agent_turns_per_hour = 1000000\n[channels.molecule.molecule]\nurl = \"{}\"\nworkspace_id = \"{WORKSPACE}\"\n\
              token = \"{TOKEN}\"\npoll_ms = {POLL_MS}\n",
             server.program().display(),

@@ -346,6 +346,12 @@ mod tests {
     fn what_the_documents_show_is_read_without_a_hint() {
         let documents = [
             include_str!("../../../docs/channels.md"),
+            include_str!("../../../docs/channels/discord.md"),
+            include_str!("../../../docs/channels/molecule.md"),
+            include_str!("../../../docs/channels/plugins.md"),
+            include_str!("../../../docs/channels/slack.md"),
+            include_str!("../../../docs/channels/telegram.md"),
+            include_str!("../../../docs/channels/webhook.md"),
             include_str!("../../../docs/daemon.md"),
             include_str!("../../../docs/notifications.md"),
         ];

@@ -117,8 +117,9 @@ impl Hook {
         }
         let body: Body = serde_json::from_slice(post.body).map_err(|error| {
             let error = parser_message(&error.to_string());
-            let message =
-                format!("the body is not a message for a hook: {error}; docs/channels.md has an example");
+            let message = format!(
+                "the body is not a message for a hook: {error}; docs/channels/webhook.md has an example"
+            );
             Failure::new(Code::BadCall, message)
         })?;
         if body.text.trim().is_empty() {

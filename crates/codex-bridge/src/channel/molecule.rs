@@ -338,6 +338,10 @@ impl Channel for Molecule {
 }
 
 impl Receiving for Molecule {
+    fn says_receipts(&self) -> bool {
+        true
+    }
+
     fn identity(&self) -> String {
         format!("Molecule workspace {} at {}", self.api.workspace(), self.api.base())
     }

@@ -429,6 +429,10 @@ impl Receiving for Plugin {
         WhenFull::PutOff
     }
 
+    fn says_receipts(&self) -> bool {
+        true
+    }
+
     fn identity(&self) -> String {
         // The arguments may contain secrets, so only their digest is shown.
         let digest = Sha256::digest(self.settings.argv.join("\0"));

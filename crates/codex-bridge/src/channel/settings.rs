@@ -91,6 +91,8 @@ pub struct Common {
     pub pairing: bool,
     /// Whether messages in groups are only for the bot if they name it, reply to it or are commands; true by default.
     pub mention_only: Option<bool>,
+    /// Whether a short line tells people that their message waits, where the platform has no signs for that; true by default.
+    pub receipts: Option<bool>,
     /// The models that people may choose with `/model`.
     pub models: Vec<String>,
     /// The default workspace of a conversation: a name of `[workspaces]`.
@@ -123,7 +125,7 @@ pub struct Common {
     pub manual: bool,
 }
 
-const COMMON: &str = "allow allow_in pairing mention_only models workspace profile sandbox approval_policy model effort \
+const COMMON: &str = "allow allow_in pairing mention_only receipts models workspace profile sandbox approval_policy model effort \
     while_running turn_limit_s max_age_s attempts max_hops agent_turns_per_hour agent_turns_in_a_row manual";
 /// The platform tables of the old spelling, and the kind of each.
 const OLD_TABLES: [(&str, &str); 4] =
@@ -333,9 +335,11 @@ impl Opening<'_> {
         let rules =
             Rules { acknowledges: channel.reports().is_some(), when_full: channel.when_full(), ..rules };
         let uses_caller_dir = self.context.workspaces.is_empty();
+        let says_receipts = channel.says_receipts() && self.common.receipts.unwrap_or(true);
         Ok(OpenedChannel::Receives(Box::new(Service {
             channel,
             rules,
+            says_receipts,
             fingerprint: Fingerprint::default(),
             uses_caller_dir,
         })))
@@ -367,6 +371,8 @@ pub struct Service {
     pub channel: Arc<dyn Receiving>,
     /// The operator's rules for it.
     pub rules: Rules,
+    /// Whether a short line tells people that their message waits.
+    pub says_receipts: bool,
     /// Differs whenever the platform's settings differ, secrets included.
     pub fingerprint: Fingerprint,
     /// Whether the channel works in its caller's directory, since no workspace is registered.

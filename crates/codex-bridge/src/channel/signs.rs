@@ -8,23 +8,31 @@ use codex_bridge_core::Chats;
 use codex_bridge_core::bridge::Error;
 use codex_bridge_core::inbox::{ChannelName, Message, MessageKind, MessageState, Party};
 use codex_bridge_core::store::MessageFilter;
+use codex_bridge_core::task::TimeMs;
 use futures_util::future::pending;
+use jiff::Timestamp;
 use tokio::time::{Instant, timeout};
 
+use super::settings::Service;
 use super::targets::place_in;
-use super::{Acknowledges, ChannelError, Mark, Receiving};
+use super::{Acknowledges, ChannelError, Mark};
 
 /// How often a place is told that Codex works: a platform shows it for about five seconds.
 const WORKING_EVERY: Duration = Duration::from_secs(4);
 /// The pause between two looks at the messages.
 const LOOK_DELAY: Duration = Duration::from_millis(100);
 
+/// How long after it was written a message gets a line.
+const FRESH_MS: TimeMs = 60_000;
+/// How many of the waiting messages are looked at.
+const WAITING: u32 = 200;
+
 /// Shows signs until an error.
-pub async fn run(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) -> ChannelError {
-    let signs = match (channel.acknowledges(), channel.says_receipts()) {
-        (None, false) => return pending().await,
-        (signs, _) => signs,
-    };
+pub async fn run(chats: &Chats, service: &Service) -> ChannelError {
+    let (name, signs) = (&service.rules.channel, service.channel.acknowledges());
+    if signs.is_none() && !service.says_receipts {
+        return pending().await;
+    }
     let mut changes = chats.changes();
     let mut state = State::default();
     loop {
@@ -48,14 +56,17 @@ pub async fn run(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) -> 
     }
 }
 
-/// The messages that are not answered yet, the oldest first.
+/// The messages that are worked on and the last that wait, the oldest first.
 async fn unfinished(chats: &Chats, name: &ChannelName) -> Result<Vec<Message>, Error> {
-    let filter = MessageFilter {
+    let running = MessageFilter {
         channel: Some(name.clone()),
-        states: vec![MessageState::Received, MessageState::Running],
+        states: vec![MessageState::Running],
         ..MessageFilter::default()
     };
-    let mut messages = chats.messages(&filter).await?;
+    let waiting =
+        MessageFilter { states: vec![MessageState::Received], limit: Some(WAITING), ..running.clone() };
+    let mut messages = chats.messages(&waiting).await?;
+    messages.extend(chats.messages(&running).await?);
     messages.reverse();
     Ok(messages)
 }
@@ -70,7 +81,8 @@ async fn show_mark(
         Some(signs) => signs.mark(message, mark).await,
         None => false,
     };
-    if is_shown {
+    // Of what was written long ago nobody waits for a sign.
+    if is_shown || Timestamp::now().as_millisecond() - message.sent_at > FRESH_MS {
         return Ok(());
     }
     let words = match mark {

@@ -120,7 +120,7 @@ impl Worker {
             error = self.report() => error,
             error = self.show_progress() => error,
             error = self.close_buttons() => error,
-            error = signs::run(&self.chats, self.name(), self.channel()) => error,
+            error = signs::run(&self.chats, &self.service) => error,
         })
     }
 

@@ -43,7 +43,7 @@ impl Lab {
 
     fn configure(&self, argv: &str, more: &str) {
         self.shell.configure(&format!(
-            "escalations = \"ask\"\n[workspaces]\nmain = \"{}\"\n[channels.echo]\nallow = [\"ada:approver\", \"bob\"]\n\
+            "escalations = \"ask\"\n[workspaces]\nmain = \"{}\"\n[channels.echo]\nreceipts = false\nallow = [\"ada:approver\", \"bob\"]\n\
              type = \"plugin\"\nargv = {argv}\nplaces = [\"cellar\"]\n{more}",
             self.shell.home.workspace().display(),
         ));

@@ -10,14 +10,13 @@ use serde_json::Value;
 use crate::channel_plugin::example;
 use crate::shell::{Shell, program, until};
 
-/// The blocks of this language in the part of the manual about plugins.
+/// The blocks of this language in the manual of plugins.
 fn blocks(language: &str) -> Vec<String> {
     let manual =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/channels.md")).unwrap();
-    let (_, about_plugins) = manual.split_once("\n## Plugins\n").unwrap();
-    let (about_plugins, _) = about_plugins.split_once("\n## ").unwrap();
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/channels/plugins.md"))
+            .unwrap();
     let begin = format!("```{language}\n");
-    about_plugins.split(&begin).skip(1).map(|block| block.split("```").next().unwrap().to_owned()).collect()
+    manual.split(&begin).skip(1).map(|block| block.split("```").next().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ impl Channel {
 
     pub fn configure(&self, lines: &str) {
         let text = format!(
-            "codex_bin = \"{}\"\nescalations = \"ask\"\n[workspaces]\nmain = \"{}\"\n[channels.molecule]\n{lines}\n\
+            "codex_bin = \"{}\"\nescalations = \"ask\"\n[workspaces]\nmain = \"{}\"\n[channels.molecule]\nreceipts = false\n{lines}\n\
              [channels.molecule.molecule]\nurl = \"{}\"\nworkspace_id = \"{WORKSPACE}\"\ntoken = \"{TOKEN}\"\npoll_ms = 50\n",
             rig::codex_path().display(),
             self.shell.home.workspace().display(),

@@ -82,7 +82,7 @@ async fn what_was_changed_and_used_is_told() {
     chat.server.write(ADA, "/diff");
     chat.server.until_said(ADA, "+hello").await;
     chat.server.write(ADA, "/usage");
-    let usage = chat.server.until_said(ADA, "1 turns, ").await;
+    let usage = chat.server.until_said(ADA, "1 turn, ").await;
     assert!(usage.text.ends_with(" tokens"), "{}", usage.text);
     chat.shell.end().await;
 }

@@ -1,5 +1,6 @@
 //! Who may do what by a channel: strangers, agents, people, and those who decide.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -563,5 +564,25 @@ async fn a_channel_is_written_into_the_configuration_and_tested() {
     test.env("MOLECULE_WORKSPACE_TOKEN", TOKEN);
     let said = tokio::task::spawn_blocking(move || test.output().unwrap()).await.unwrap();
     assert!(said.status.success(), "{said:?}");
+    channel.end().await;
+}
+
+#[tokio::test]
+async fn where_there_are_no_reactions_a_line_says_that_a_message_waits() {
+    let channel = Channel::new().await;
+    let file = channel.shell.home.dir().join("config.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    fs::write(&file, config.replace("receipts = false\n", "")).unwrap();
+    channel.shell.model.script("first", Scenario::new().stall("gate").say("one"));
+    channel.shell.model.script("second", Scenario::new().say("two"));
+    channel.molecule.say("first");
+    channel.start().await;
+    channel.shell.model.wait_for_stall("gate").await;
+    channel.molecule.say("second");
+    let waits = "This waits its turn: Codex is still at work on what was written before.";
+    channel.molecule.until("the line", |state| state.notices.iter().any(|text| text == waits)).await;
+    channel.shell.model.release("gate");
+    let state = channel.molecule.until("both answers", |state| state.notices.len() >= 3).await;
+    assert_eq!(state.notices, [waits, "one", "two"]);
     channel.end().await;
 }

@@ -1,4 +1,4 @@
-//! The messages between the bridge and a plugin. Pure. `docs/channels.md` documents the protocol.
+//! The messages between the bridge and a plugin. Pure. `docs/channels/plugins.md` documents the protocol.
 
 use codex_bridge_core::inbox::{Arrival, Context, ConversationKey, Party, Room, Sender};
 use codex_bridge_core::outbox::notice::TextFormat;
