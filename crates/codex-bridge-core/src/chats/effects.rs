@@ -10,6 +10,7 @@ use super::Chats;
 use super::worker::{WorkGuard, WorkItem};
 use crate::bridge::{Error, Inner, RequestSelector};
 use crate::decision::is_no;
+use crate::desk::calls::Fork;
 use crate::desk::{Caller, Verb};
 use crate::failpoint;
 use crate::inbox::machine::decisions::{self, Choice, MAY_NOT, Meant, Verdict};
@@ -123,6 +124,18 @@ impl Chats {
                     Err(Error::WrongState { .. }) => Ok(Some(Outcome::Stopped(None))),
                     Err(error) => Err(error),
                 };
+            }
+            Effect::Fork(task_id) => {
+                let client_request_id = Some(message.id.0.clone());
+                let fork = Fork { prompt: None, client_request_id };
+                let forked = match desk.fork(&caller, task_id.as_str(), fork).await {
+                    Ok(view) => Ok(Box::new(view.task)),
+                    Err(error @ (Error::WrongState { .. } | Error::Refused(_))) => {
+                        Err(self.inner().shown_error(&error.to_string()))
+                    }
+                    Err(error) => return Err(error),
+                };
+                return Ok(Some(Outcome::Forked(forked)));
             }
             Effect::Decide(request, decision) => {
                 let verdict = self.decide_as(&caller, *request, decision).await?.await?;

@@ -144,6 +144,8 @@ impl Chats {
                 && matches!(one.state, MessageState::Answered | MessageState::Acknowledged)
         };
         let last = self.inner().store.messages(&here).await?.into_iter().find(is_answered);
+        // Nobody has another one's words tried again in their own name, an agent's least of all.
+        let last = last.filter(|one| one.sender_id == message.sender_id);
         Ok(last.and_then(|failed| {
             let text = self.inner().text(&failed)?;
             Some((failed, text))
@@ -177,21 +179,21 @@ impl Chats {
         rules: &Rules,
         message: &Message,
         name: &str,
-    ) -> Result<Result<KnownTask, String>, Error> {
+    ) -> Result<Option<KnownTask>, Error> {
         let task = match self.bridge().find(name).await {
             Ok(task) => task,
-            Err(error @ (Error::UnknownTask(_) | Error::AmbiguousTask(_))) => {
-                return Ok(Err(format!("{}.", self.inner().shown_error(&error.to_string()))));
-            }
+            Err(Error::UnknownTask(_) | Error::AmbiguousTask(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
+        // A few digits could be guessed.
+        if name.len() < task.id.short().len() {
+            return Ok(None);
+        }
         let of_task = MessageFilter { task_id: Some(task.id.clone()), ..MessageFilter::default() };
         let is_elsewhere =
             |one: &Message| (&one.channel, &one.conversation) != (&message.channel, &message.conversation);
-        if self.inner().store.messages(&of_task).await?.iter().any(is_elsewhere) {
-            return Ok(Err("That task belongs to another conversation.".to_owned()));
-        }
-        Ok(Ok(known(rules, task)))
+        let is_another_ones = self.inner().store.messages(&of_task).await?.iter().any(is_elsewhere);
+        Ok(Some(task).filter(|_| !is_another_ones).map(|task| known(rules, task)))
     }
 
     async fn task_of(&self, task_id: Option<&TaskId>) -> Result<Option<Task>, Error> {
@@ -253,7 +255,7 @@ impl Chats {
         match command {
             Command::Retry => facts.failed = self.failed(message).await?.map(Box::new),
             Command::List | Command::Switch(_) => facts.tasks = self.tasks_of(&facts.rules, message).await?,
-            Command::Resume(name) => facts.resumed = Some(self.resumed(&facts.rules, message, name).await?),
+            Command::Resume(name) => facts.resumed = self.resumed(&facts.rules, message, name).await?,
             _ => {}
         }
         let decides = matches!(command, Command::Approve(_) | Command::Deny(_));

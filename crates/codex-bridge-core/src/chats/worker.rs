@@ -315,7 +315,7 @@ impl Chats {
         let is_steer = rules.while_running == WhileRunning::Steer;
         match (message.kind, is_running) {
             // Some commands and answers take as long as Codex takes.
-            (MessageKind::UrgentCommand | MessageKind::Response, false) => {
+            (MessageKind::UrgentCommand | MessageKind::Command | MessageKind::Response, false) => {
                 self.spawn_drive(rules, &message, WorkItem::Message(message.id.clone()));
             }
             (MessageKind::Steer, false) => self.spawn_drive(rules, &message, additions(&message)),

@@ -184,10 +184,12 @@ fn begin(message: &Message, prompt: String, facts: &Facts, now: TimeMs) -> Vec<E
         Ok(workspace) => workspace,
         Err(failure) => return failed(message, rules, &failure, now),
     };
+    // The operator may have taken it off the list since it was chosen.
+    let is_listed = |model: &String| rules.models.contains(model);
     let settings = Settings {
         sandbox: rules.sandbox,
         approval_policy: rules.approval_policy,
-        model: conversation.model.clone().or_else(|| rules.model.clone()),
+        model: conversation.model.clone().filter(is_listed).or_else(|| rules.model.clone()),
         effort: conversation.effort.clone().or_else(|| rules.effort.clone()),
         network: rules.network,
         writable_roots: rules.writable_roots.clone(),

@@ -285,8 +285,12 @@ async fn a_conversation_goes_back_to_an_earlier_task_and_on_with_one_of_another_
     chat.server.until_said(ADA, "Five.").await;
     let last = chat.shell.model.requests().last().unwrap().body.to_string();
     assert!(last.contains("at a desk"), "the same thread goes on");
-    chat.server.write(BOB, &format!("/resume {}", task_of("first task")));
-    chat.server.until_said(BOB, "That task belongs to another conversation").await;
+    let before = chat.shell.run(&["--json", "show", id]).await.ok().json();
+    assert_eq!(before["final_text"], "Four.", "the task itself stays as it was");
+    chat.server.write(ADA, "/resume codex-");
+    chat.server.until_said(ADA, "There is no such task").await;
+    chat.server.write(BOB, &format!("/resume {id}"));
+    chat.server.until_said(BOB, "Only approvers may continue").await;
     chat.shell.end().await;
 }
 

@@ -62,8 +62,8 @@ pub struct Facts {
     pub failed: Option<Box<(Message, String)>>,
     /// The tasks that this conversation had, the last one first.
     pub tasks: Vec<KnownTask>,
-    /// For `/resume`: the task that is meant, or why there is none.
-    pub resumed: Option<Result<KnownTask, String>>,
+    /// For `/resume`: the task that is meant, if there is one.
+    pub resumed: Option<KnownTask>,
     /// For `/status`: the beginning of the last prompt that somebody wrote to the task, redacted.
     pub last_prompt: Option<String>,
 }
@@ -102,6 +102,8 @@ pub enum Outcome {
     Stopped(Option<Box<Task>>),
     /// What became of a decision.
     Decided(Verdict),
+    /// The branch of a task, or why there is none.
+    Forked(Result<Box<Task>, String>),
 }
 
 /// Why an effect failed.
@@ -136,6 +138,8 @@ pub enum Effect {
     Steer(Box<Message>, String),
     /// Have the desk interrupt a task. The loop reports an [`Outcome`].
     Stop(TaskId),
+    /// Have the desk fork a task, once for this message. The loop reports an [`Outcome`].
+    Fork(TaskId),
     /// Have the desk decide. The loop reports an [`Outcome`].
     Decide(Box<RequestRecord>, Decision),
     /// Decline a request, because nobody may decide.

@@ -109,6 +109,7 @@ fn brief(effect: &Effect) -> String {
         Effect::Steer(message, text) => format!("steer {}: {text}", row(message)),
         Effect::Rewrite(message, text) => format!("rewrite {}: {text}", row(message)),
         Effect::Stop(task_id) => format!("stop {task_id}"),
+        Effect::Fork(task_id) => format!("fork {task_id}"),
         Effect::Decide(request, decision) => format!("decide {}: {decision:?}", request.request_id),
         Effect::Decline(request) => format!("decline {}", request.request_id),
     }
@@ -443,7 +444,7 @@ fn a_reply_to_a_question_answers_it_and_a_reply_to_an_approval_decides_nothing()
     let reply = about(About::Reply);
     check(&reply, &asking("blue", question.clone(), RequestState::Open), &["decide request-7: Answers"]);
     let waits =
-        "reply Response answered, 0 added: Codex waits for your decision above (Let Codex run a command?).";
+        "reply Response answered, 0 added: Codex waits for your decision above: Let Codex run a command?";
     check(&reply, &asking("yes", command, RequestState::Open), &[waits]);
     check(
         &reply,
@@ -559,6 +560,9 @@ fn a_conversation_chooses_among_what_the_operator_lists() {
     let mut chosen = facts("look", None);
     chosen.conversation.as_mut().unwrap().model = Some("gpt-small".to_owned());
     let Effect::Begin(turn) = step(&prompt(), &chosen, NOW).remove(0) else { panic!() };
+    assert_eq!(turn.settings.model, None, "the operator took it off the list");
+    chosen.rules = listed("").rules;
+    let Effect::Begin(turn) = step(&prompt(), &chosen, NOW).remove(0) else { panic!() };
     assert_eq!(turn.settings.model.as_deref(), Some("gpt-small"));
 }
 
@@ -570,27 +574,42 @@ fn a_conversation_goes_on_with_its_own_tasks_and_with_those_of_its_workspaces() 
     };
     let of = |text: &str, known: KnownTask| Facts {
         tasks: vec![known.clone()],
-        resumed: Some(Ok(known)),
+        resumed: Some(known),
         ..facts(text, None)
     };
-    for text in ["/switch 1", "/resume codex-1"] {
-        let effects = step(&message(MessageKind::Command), &of(text, known(Some("web"))), NOW);
+    let changed = |facts: &Facts| {
+        let effects = step(&message(MessageKind::Command), facts, NOW);
         let [Effect::Reply(reply)] = effects.as_slice() else { panic!("{effects:?}") };
-        let changed = reply.conversation.as_ref().unwrap();
-        assert_eq!(
-            (changed.task_id.clone(), changed.workspace.as_deref()),
-            (Some(samples::task_id(1)), Some("web"))
-        );
-        let nowhere =
-            "reply Command answered, 0 added: That task works in a directory that this channel does not have";
+        let changed = reply.conversation.clone().unwrap();
+        (changed.task_id, changed.workspace)
+    };
+    let web = || Some("web".to_owned());
+    assert_eq!(changed(&of("/switch 1", known(Some("web")))), (Some(samples::task_id(1)), web()));
+    let nowhere =
+        "reply Command answered, 0 added: That task works in a directory that this channel does not have";
+    for text in ["/switch 1", "/resume codex-1"] {
         check(&message(MessageKind::Command), &of(text, known(None)), &[nowhere]);
     }
+    let there = of("/resume codex-1", known(Some("web")));
+    check(&message(MessageKind::Command), &there, &[&format!("fork {}", samples::task_id(1))]);
+    let branch = Task { id: samples::task_id(2), ..task(Status::Paused) };
+    let forked = Facts { outcome: Some(Outcome::Forked(Ok(Box::new(branch)))), ..there.clone() };
+    assert_eq!(changed(&forked), (Some(samples::task_id(2)), web()));
+    let failed =
+        Facts { outcome: Some(Outcome::Forked(Err("it is not finished".to_owned()))), ..there.clone() };
+    let told = "reply Command answered, 0 added: This task cannot be continued here: it is not finished.";
+    check(&message(MessageKind::Command), &failed, &[told]);
+    let bob = Message { sender_id: "bob".to_owned(), ..message(MessageKind::Command) };
+    check(&bob, &there, &["reply Command answered, 0 added: Only approvers may continue a task"]);
     check(
         &message(MessageKind::Command),
         &of("/switch 2", known(Some("web"))),
         &["reply Command answered, 0 added: There is no such number.\n1. "],
     );
-    let refused =
-        Facts { resumed: Some(Err("It is another's.".to_owned())), ..facts("/resume codex-1", None) };
-    check(&message(MessageKind::Command), &refused, &["reply Command answered, 0 added: It is another's."]);
+    let unknown = Facts { resumed: None, ..there };
+    check(
+        &message(MessageKind::Command),
+        &unknown,
+        &["reply Command answered, 0 added: There is no such task"],
+    );
 }

@@ -1,9 +1,10 @@
 //! Which of its tasks a conversation continues: `/list`, `/switch` and `/resume`. Pure.
 
 use super::commands::{NOTHING_YET, changed};
-use super::{Effect, Facts, KnownTask, answer};
+use super::{Effect, Facts, KnownTask, Outcome, answer};
 use crate::inbox::{Conversation, Message};
 use crate::task::{ShownStatus, TimeMs};
+use crate::token::Role;
 
 /// How many tasks are listed.
 pub const LISTED: usize = 10;
@@ -41,19 +42,33 @@ pub fn switch(
     }
 }
 
-/// Continues a task that was begun elsewhere.
+/// Continues a task that was begun elsewhere, with a copy: the task itself stays as it is, with all that its owner set for it.
+/// Whoever does that reads what was said in it, so only approvers may.
 pub fn resume(message: &Message, conversation: Conversation, facts: &Facts, now: TimeMs) -> Effect {
-    match &facts.resumed {
-        Some(Ok(known)) => go_on(message, conversation, known, now),
-        Some(Err(why)) => answer(message, None, why, now),
-        None => answer(message, None, "There is no such task.", now),
+    let say = |text: &str| answer(message, None, text, now);
+    if facts.rules.role_of(message) != Some(Role::Approver) {
+        return say("Only approvers may continue a task that was begun elsewhere.");
+    }
+    let Some(KnownTask { workspace, task }) = &facts.resumed else { return say(NO_TASK) };
+    let (Some(_), outcome) = (workspace, &facts.outcome) else { return say(NOT_HERE) };
+    match outcome {
+        Some(Outcome::Forked(Ok(branch))) => {
+            let branch = KnownTask { task: (**branch).clone(), workspace: workspace.clone() };
+            go_on(message, conversation, &branch, now)
+        }
+        Some(Outcome::Forked(Err(why))) => say(&format!("This task cannot be continued here: {why}.")),
+        _ => Effect::Fork(task.id.clone()),
     }
 }
 
+const NO_TASK: &str =
+    "There is no such task that could be continued here. Name it with the id that codex-bridge ps shows.";
+const NOT_HERE: &str =
+    "That task works in a directory that this channel does not have. /project lists those that it has.";
+
 fn go_on(message: &Message, conversation: Conversation, known: &KnownTask, now: TimeMs) -> Effect {
     let KnownTask { task, workspace: Some(workspace) } = known else {
-        let not_here = "That task works in a directory that this channel does not have. /project lists those that it has.";
-        return answer(message, None, not_here, now);
+        return answer(message, None, NOT_HERE, now);
     };
     let prompt: String = task.prompt_summary.chars().take(PROMPT_CHARS).collect();
     let text = format!("From here on this goes on with {}: {prompt}", task.id.short());
