@@ -229,7 +229,7 @@ pub trait Acknowledges: Send + Sync {
     /// Shows for about five seconds that Codex works. Called again while it does.
     fn working<'a>(&'a self, place: &'a str) -> BoxFuture<'a, ()>;
 
-    /// Shows a sign at a message. False if that is not possible there.
+    /// Shows a sign at a message. False if no sign is possible there; not after a failure that may pass.
     fn mark<'a>(&'a self, message: &'a Message, mark: Mark) -> BoxFuture<'a, bool>;
 }
 

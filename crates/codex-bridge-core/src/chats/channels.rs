@@ -23,7 +23,7 @@ impl Chats {
             let name = rules.channel.clone();
             let mut rules = rules;
             let taking = chats.inbox.taking.lock().await;
-            rules.allow.extend(chats.channel(&name).await?.allowed);
+            rules.allowed_by_code = chats.channel(&name).await?.allowed;
             let before = chats.inbox.channels().insert(name.clone(), Arc::new(rules));
             drop(taking);
             if before.is_none() {

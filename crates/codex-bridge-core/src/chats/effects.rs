@@ -1,5 +1,7 @@
 //! Performs the effects of the inbox machine: writes rows, and calls the desk for what a chat asks for.
 
+use std::time::Duration;
+
 use codex_session::Decision;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
@@ -16,13 +18,16 @@ use crate::failpoint;
 use crate::inbox::machine::decisions::{self, Choice, MAY_NOT, Meant, Verdict};
 use crate::inbox::machine::{Effect, Failure, NO_APPROVER, Outcome, Reply};
 use crate::inbox::reply::{self, ReplyText};
-use crate::inbox::{ChannelName, ConversationKey, Message, Party, Rules};
+use crate::inbox::{ChannelName, ConversationKey, Message, MessageState, Party, Rules};
 use crate::outbox::notice::{self, Content};
 use crate::outbox::{Asked, Delivery, DeliveryId, Notice};
 use crate::request::{Button, RequestRecord};
 use crate::store::{DeliveryFilter, Write};
 use crate::task::TimeMs;
 use crate::token::Role;
+
+/// The pause after a decision outside the loop has failed.
+const FAILED_PAUSE: Duration = Duration::from_secs(2);
 
 /// The verdict on a choice, once Codex has confirmed it. The choice itself is already stored.
 pub type PendingVerdict = BoxFuture<'static, Result<Verdict, Error>>;
@@ -137,11 +142,18 @@ impl Chats {
                 };
                 return Ok(Some(Outcome::Forked(forked)));
             }
+            // The loop itself may carry this out, and must not wait for Codex.
+            Effect::Decide(request, decision) if message.state == MessageState::Running => {
+                let (chats, asked) = (self.clone(), request.clone());
+                self.decide_outside(message, &request, async move {
+                    chats.decide_as(&caller, *asked, decision).await?.await.map(drop)
+                });
+            }
             Effect::Decide(request, decision) => {
                 let verdict = self.decide_as(&caller, *request, decision).await?.await?;
                 return Ok(Some(Outcome::Decided(verdict)));
             }
-            Effect::Decline(request) => self.decline(message, *request),
+            Effect::Decline(request) => self.decline(message, &request),
         }
         Ok(None)
     }
@@ -206,6 +218,7 @@ impl Chats {
         text: &str,
     ) -> Result<Option<Outcome>, Error> {
         let (id, channel, task_id) = (message.id.clone(), message.channel.clone(), message.task_id.clone());
+        let is_comment = message.is_comment();
         let Some(task_id) = task_id else { return Ok(None) };
         failpoint::hit("steer.before_record");
         self.inner().commit(vec![Write::SaveMessage(Box::new(message))]).await?;
@@ -216,7 +229,8 @@ impl Chats {
             Ok(outcome) => Ok(Some(Outcome::Steered(outcome))),
             Err(Error::NotAdmitted(refusal)) => Ok(Some(Outcome::NotAddable(refusal.message))),
             Err(error @ (Error::Forbidden(_) | Error::EmptyPrompt | Error::PromptTooLong { .. })) => {
-                Err(error)
+                // The request is declined all the same.
+                if is_comment { Ok(Some(Outcome::NotAddable(error.to_string()))) } else { Err(error) }
             }
             // Codex may have taken the text. That is known once the turn has ended.
             Err(error) => {
@@ -227,16 +241,30 @@ impl Chats {
     }
 
     /// Declines a request at once, because nobody in this conversation may decide.
-    fn decline(&self, message: &Message, request: RequestRecord) {
+    fn decline(&self, message: &Message, request: &RequestRecord) {
+        let (bridge, asked) = (self.bridge().clone(), request.clone());
+        self.decide_outside(message, request, async move {
+            let which = RequestSelector::Named(asked.request_id.as_str());
+            bridge.decide(asked.task_id.as_str(), which, Decision::Decline, NO_APPROVER).await.map(drop)
+        });
+    }
+
+    /// Decides on a request outside the loop. The loop is woken at the end.
+    fn decide_outside(
+        &self,
+        message: &Message,
+        request: &RequestRecord,
+        decided: impl Future<Output = Result<(), Error>> + Send + 'static,
+    ) {
         let item = WorkItem::Request(request.request_id.clone());
         let Some(in_progress) = WorkGuard::take(&self.inbox, item) else { return };
-        let (bridge, channel, message_id) =
-            (self.bridge().clone(), message.channel.clone(), message.id.clone());
+        let (channel, message_id) = (message.channel.clone(), message.id.clone());
+        let (task_id, request_id) = (request.task_id.clone(), request.request_id.clone());
         self.inner().spawn(async move {
-            let RequestRecord { request_id, task_id, .. } = &request;
-            let which = RequestSelector::Named(request_id.as_str());
-            if let Err(error) = bridge.decide(task_id.as_str(), which, Decision::Decline, NO_APPROVER).await {
+            if let Err(error) = decided.await {
                 warn!(%channel, %message_id, task = %task_id, request = %request_id, %error, "a request could not be declined yet");
+                // Otherwise the loop would try again at once.
+                tokio::time::sleep(FAILED_PAUSE).await;
             }
             drop(in_progress);
         });

@@ -51,10 +51,17 @@ impl Chats {
             return Ok(facts);
         }
         let state = machine::NextStep::of(message, facts.text.as_deref());
+        if let Some(about) = &message.about {
+            facts.named = self.request_of(&message.channel, &message.conversation, about.request()).await?;
+        }
         if message.state == MessageState::Received {
             facts.conversation = self.conversation(&message.channel, &message.conversation).await?;
-            facts.task =
-                self.task_of(facts.conversation.as_ref().and_then(|one| one.task_id.as_ref())).await?;
+            let own = facts.conversation.as_ref().and_then(|one| one.task_id.as_ref());
+            facts.task = match &facts.named {
+                // People may be asked here on behalf of a task of another conversation.
+                Named::One(request) if message.is_comment() => self.task_of(Some(&request.task_id)).await?,
+                _ => self.task_of(own).await?,
+            };
         } else {
             facts.task = self.task_of(message.task_id.as_ref()).await?;
         }
@@ -81,39 +88,44 @@ impl Chats {
             }
             _ => {}
         }
-        if let Some(about) = &message.about {
-            facts.named = self.request_of(&message.channel, &message.conversation, about.request()).await?;
-        }
         Ok(facts)
     }
 
     /// The message that another one edits, with its present text.
     async fn edited(&self, message: &Message) -> Result<Option<(Message, Option<String>)>, Error> {
         let Some(original) = &message.edits else { return Ok(None) };
-        let named = MessageFilter {
-            channel: Some(message.channel.clone()),
-            external_ids: vec![original.clone()],
-            ..MessageFilter::default()
-        };
-        let found = self.inner().store.messages(&named).await?.into_iter().next();
-        Ok(found.map(|original| {
+        Ok(self.message_named(&message.channel, original).await?.map(|original| {
             let text = self.inner().text(&original);
             (original, text)
         }))
     }
 
+    /// The stored message to which its source gave this id.
+    pub(super) async fn message_named(
+        &self,
+        channel: &ChannelName,
+        external_id: &str,
+    ) -> Result<Option<Message>, Error> {
+        let named = MessageFilter {
+            channel: Some(channel.clone()),
+            external_ids: vec![external_id.to_owned()],
+            ..MessageFilter::default()
+        };
+        Ok(self.inner().store.messages(&named).await?.into_iter().next())
+    }
+
     async fn add_for_response(&self, facts: &mut Facts, message: &Message) -> Result<(), Error> {
-        match (&message.about, &facts.task) {
-            (None, Some(task)) => {
-                facts.requests = self.bridge().open_requests(Some(task.id.clone())).await?;
-            }
-            (None, None) => {}
-            (Some(about), _) => {
-                let name = about.request();
-                let named = self.request_of(&message.channel, &message.conversation, name).await?;
-                if let Named::One(request) = named {
-                    self.add_visibility(facts, message, &request).await?;
-                }
+        if let Named::One(request) = facts.named.clone() {
+            return self.add_visibility(facts, message, &request).await;
+        }
+        if message.about.is_some() {
+            return Ok(());
+        }
+        let own = facts.task.as_ref().map(|task| task.id.clone());
+        for request in self.bridge().open_requests(None).await? {
+            let is_own = own.as_ref() == Some(&request.task_id);
+            if is_own || self.is_told_in(&message.channel, &message.conversation, &request).await? {
+                facts.requests.push(request);
             }
         }
         Ok(())
@@ -161,7 +173,9 @@ impl Chats {
             ..MessageFilter::default()
         };
         let mut ids: Vec<TaskId> = Vec::new();
-        for id in self.inner().store.messages(&here).await?.into_iter().filter_map(|one| one.task_id) {
+        let found = self.inner().store.messages(&here).await?.into_iter();
+        // The task of a comment may belong to another conversation.
+        for id in found.filter(|one| !one.is_comment()).filter_map(|one| one.task_id) {
             if !ids.contains(&id) && ids.len() < LISTED {
                 ids.push(id);
             }
@@ -325,12 +339,21 @@ impl Chats {
         // Several conversations, such as the threads of a chat (`chat/thread`), may be one place to people.
         let is_here = |one: &Message| {
             let rest = one.conversation.as_str().strip_prefix(key.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            !one.is_comment() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         if self.inner().store.messages(&of_task).await?.iter().any(is_here) {
             return Ok(true);
         }
-        // The task may belong elsewhere, but have this place as a target.
+        self.is_told_in(channel, key, request).await
+    }
+
+    /// Whether a conversation was told of a request. The task may belong to another conversation.
+    async fn is_told_in(
+        &self,
+        channel: &ChannelName,
+        key: &ConversationKey,
+        request: &RequestRecord,
+    ) -> Result<bool, Error> {
         let of_task = DeliveryFilter { task_ids: vec![request.task_id.clone()], ..DeliveryFilter::default() };
         let place = format!("{channel}:{key}");
         let told = |one: &Delivery| bare(&one.target) == place && one.notice.tells_of(&request.request_id);

@@ -124,7 +124,7 @@ impl Chats {
 
     /// Strangers, the last one last, since this daemon started. The audit log has older ones.
     pub fn knocks(&self) -> Vec<Knock> {
-        self.inbox.strangers().last().to_vec()
+        self.inbox.strangers().last()
     }
 
     /// Records a stranger who tapped a button.
@@ -198,8 +198,8 @@ impl Batch<'_> {
         if let Some(id) = self.known.get(&arrival.external_id) {
             return Ok(Received::Known { id: id.clone() });
         }
-        let context = &arrival.context;
-        if context.is_overheard && context.about.is_none() && self.rules.mention_only {
+        let original = self.original(&arrival).await?;
+        if !intake::is_for_bot(&arrival, original.as_ref(), self.rules) {
             return Ok(Received::Refused);
         }
         let sender = (arrival.sender.id.as_str(), arrival.sender.name.as_str());
@@ -207,8 +207,8 @@ impl Batch<'_> {
             let (channel, conversation) = (&self.rules.channel, &arrival.conversation);
             if let Some(line) = self.chats.knock(channel, conversation, sender, None, self.now) {
                 self.others.push(self.chats.inner().audit(&line.actor, "knock", None, &line.detail));
-                self.others.extend(self.chats.invitation(self.rules, &arrival, &line, self.now));
             }
+            self.others.extend(self.chats.invitation(self.rules, &arrival, self.now));
             return Ok(Received::Refused);
         }
         let mut message = self.message(&arrival)?;
@@ -231,6 +231,15 @@ impl Batch<'_> {
         self.known.insert(arrival.external_id, id.clone());
         self.taken.push(message);
         Ok(Received::Taken { id })
+    }
+
+    /// The stored message of which an arrival is a new version.
+    async fn original(&self, arrival: &Arrival) -> Result<Option<Message>, Error> {
+        let Some(edits) = &arrival.context.edits else { return Ok(None) };
+        if let Some(taken) = self.taken.iter().find(|one| one.external_id == *edits) {
+            return Ok(Some(taken.clone()));
+        }
+        self.chats.message_named(&self.rules.channel, edits).await
     }
 
     fn message(&self, arrival: &Arrival) -> Result<Message, Error> {

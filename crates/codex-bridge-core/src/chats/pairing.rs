@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Chats;
 use crate::bridge::Error;
 use crate::desk::{Caller, Verb};
-use crate::inbox::strangers::KnockLine;
+use crate::inbox::strangers::Knock;
 use crate::inbox::{Allowed, Arrival, ChannelName, ChannelRecord, Party, Room, Rules};
 use crate::outbox::notice::{Content, Reply};
 use crate::outbox::{Delivery, DeliveryId, Notice};
@@ -33,18 +33,12 @@ pub(super) fn code(random_hex: &str) -> String {
 
 impl Chats {
     /// The reply to a stranger, if strangers of this channel are told their code: once an hour, and never in a group.
-    pub(super) fn invitation(
-        &self,
-        rules: &Rules,
-        arrival: &Arrival,
-        line: &KnockLine,
-        now: TimeMs,
-    ) -> Option<Write> {
-        let code = line.code.as_ref()?;
+    pub(super) fn invitation(&self, rules: &Rules, arrival: &Arrival, now: TimeMs) -> Option<Write> {
         let is_person = arrival.sender.party == Party::Person && arrival.room == Room::Direct;
         if !rules.pairing || !is_person {
             return None;
         }
+        let code = self.inbox.strangers().invite(&rules.channel, &arrival.sender.id, now)?;
         let text = format!(
             "You may not write to Codex here yet. The operator can allow you with this command:\n\
              codex-bridge channel allow {code}"
@@ -55,28 +49,21 @@ impl Chats {
         Some(Write::AddDelivery(Box::new(delivery)))
     }
 
-    /// Allows the stranger with this code to write. Returns the channel and the stranger's id.
-    pub async fn allow(
-        &self,
-        caller: &Caller,
-        code: &str,
-        role: Role,
-    ) -> Result<(ChannelName, Allowed), Error> {
+    /// Allows the stranger with this code to write. Returns the stranger.
+    pub async fn allow(&self, caller: &Caller, code: &str, role: Role) -> Result<Knock, Error> {
         caller.may(Verb::Administer)?;
-        let knock = self.inbox.strangers().let_in(code);
+        let knock = self.inbox.strangers().with_code(code);
         let knock = knock.ok_or_else(|| {
             Error::Refused(format!(
                 "no stranger has the code {code}: codes end with the daemon; `codex-bridge channel list` shows them"
             ))
         })?;
-        let allowed = Allowed { sender: knock.sender_id, role, place: None };
-        let (channel, by) = (knock.channel, caller.name.clone());
+        let allowed = Allowed { sender: knock.sender_id.clone(), role, place: None };
+        let by = caller.name.clone();
         self.to_completion(|chats| async move {
-            let given = allowed.clone();
-            chats
-                .change_allowed(&channel, &by, "allow", &given.sender.clone(), move |all| all.push(given))
-                .await?;
-            Ok((channel, allowed))
+            chats.change_allowed(&knock.channel, &by, &knock.sender_id, Some(allowed)).await?;
+            chats.inbox.strangers().forget(&knock);
+            Ok(knock)
         })
         .await
     }
@@ -96,41 +83,39 @@ impl Chats {
             )));
         }
         let (channel, by, sender_id) = (channel.clone(), caller.name.clone(), sender_id.to_owned());
-        self.to_completion(|chats| async move {
-            chats.change_allowed(&channel, &by, "disallow", &sender_id, |_| {}).await
-        })
-        .await
+        self.to_completion(|chats| async move { chats.change_allowed(&channel, &by, &sender_id, None).await })
+            .await
     }
 
-    /// Changes who is allowed: first nobody of this id is, then `change` is made.
+    /// Changes what the person with this id may do by a code: nothing if `allowed` is `None`.
     async fn change_allowed(
         &self,
         channel: &ChannelName,
         by: &str,
-        action: &str,
         sender_id: &str,
-        change: impl FnOnce(&mut Vec<Allowed>) + Send,
+        allowed: Option<Allowed>,
     ) -> Result<(), Error> {
         // Taking messages in changes the record too.
         let _taking = self.inbox.taking.lock().await;
         let before = self.channel(channel).await?;
-        let mut allowed = before.allowed.clone();
-        allowed.retain(|one| one.sender != sender_id);
-        change(&mut allowed);
-        if allowed.len() > MOST {
+        let (action, detail) = match &allowed {
+            Some(allowed) => ("allow", format!("{channel}:{sender_id} as {}", allowed.role)),
+            None => ("disallow", format!("{channel}:{sender_id}")),
+        };
+        let others = before.allowed.iter().filter(|one| one.sender != sender_id).cloned();
+        let all: Vec<Allowed> = others.chain(allowed).collect();
+        if all.len() > MOST {
             return Err(Error::Refused(format!("more than {MOST} people cannot be allowed by codes")));
         }
-        let noted = self.inner().audit(by, action, None, &format!("{channel}:{sender_id}"));
-        let record =
-            ChannelRecord { allowed: allowed.clone(), updated_at: self.inner().now(), ..before.clone() };
+        let noted = self.inner().audit(by, action, None, &detail);
+        let record = ChannelRecord { allowed: all.clone(), updated_at: self.inner().now(), ..before };
         self.inner().commit(vec![noted, Write::SaveChannel(Box::new(record))]).await?;
         if let Some(rules) = self.inbox.rules(channel) {
-            let mut allow = rules.allow.clone();
-            allow.retain(|one| !before.allowed.contains(one));
-            allow.extend(allowed);
-            let rules = Rules { allow, ..(*rules).clone() };
+            let rules = Rules { allowed_by_code: all, ..(*rules).clone() };
             self.inbox.channels().insert(channel.clone(), Arc::new(rules));
         }
+        // A running turn may have lost the person who decides.
+        self.inbox.wake_for_all();
         Ok(())
     }
 }

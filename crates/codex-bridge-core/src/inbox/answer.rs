@@ -12,6 +12,10 @@ use crate::task::TaskId;
 
 /// A request with more questions is answered in words.
 const MOST_BY_TAPS: usize = 4;
+/// A question with more options is answered in words.
+const MOST_OPTIONS: usize = 10;
+/// How many characters of questions and options are shown below the first question. Longer ones are answered in words.
+const MOST_CHARS_BELOW: usize = 1_000;
 
 /// How to answer a request in a chat. A secret must be answered elsewhere, because a chat stores what is written there.
 pub fn how(task_id: &TaskId, request_id: &RequestName, ask: &Ask) -> String {
@@ -98,9 +102,17 @@ pub fn chosen(ask: &Ask, numbers: &[usize]) -> Option<Decision> {
 pub fn options(ask: &Ask, question: usize) -> Vec<&str> {
     let takes_taps = !ask.asks_for_secret()
         && ask.questions.len() <= MOST_BY_TAPS
-        && ask.questions.iter().all(|question| !question.options.is_empty());
+        && ask.questions.iter().all(|question| (1..=MOST_OPTIONS).contains(&question.options.len()))
+        && (ask.questions.len() == 1 || chars_below(ask) <= MOST_CHARS_BELOW);
     let question = ask.questions.get(question).filter(|_| takes_taps);
     question.into_iter().flat_map(|question| &question.options).map(|option| option.label.as_str()).collect()
+}
+
+/// How many characters are shown below the first question once it is answered: the answers and the other questions.
+fn chars_below(ask: &Ask) -> usize {
+    let labels = ask.questions.iter().flat_map(|question| &question.options).map(|option| &option.label);
+    let texts = ask.questions.iter().skip(1).map(|question| &question.text);
+    labels.chain(texts).map(|text| text.chars().count()).sum()
 }
 
 /// The answers to questions, by their keys.

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::{
-    Arrival, Command, Context, Message, MessageId, MessageKind, MessageState, Party, Quoted, Rules, WhenFull,
-    hops,
+    About, Arrival, Command, Context, Message, MessageId, MessageKind, MessageState, Party, Quoted, Rules,
+    WhenFull, hops,
 };
 use crate::task::TimeMs;
 
@@ -110,7 +110,8 @@ pub enum Admission {
 /// Decides about a message of `bytes` bytes.
 pub fn admit(message: &Message, bytes: usize, rules: &Rules, facts: &IntakeFacts, now: TimeMs) -> Admission {
     let refuse = |why: String, said: Option<String>| Admission::Refuse { why, said, keeps_text: true };
-    if let Some(age) = too_old(message, rules, now) {
+    // A new version has the time of its message, and changes nothing but what waits.
+    if let Some(age) = too_old(message, rules, now).filter(|_| message.kind != MessageKind::Edit) {
         // Only the first message gets a reply.
         let is_told = facts.last_error.as_ref().is_some_and(|error| error.starts_with(TOO_OLD));
         let limit = rules.max_age.unwrap_or_default().as_secs();
@@ -198,10 +199,14 @@ pub fn message(
         hops: if is_agent { hops::of(text) } else { 0 },
         reply_to: arrival.reply_to.clone(),
         position: arrival.position,
-        // Only people can give commands.
-        summary: summary(&if is_agent { text.into() } else { Command::kept(text) }),
+        summary: summary(&kept(text, arrival)),
         sealed_text: Some(sealed_text),
-        kind: if is_agent { MessageKind::Prompt } else { kind(text, &arrival.context) },
+        kind: match &arrival.context {
+            Context { edits: Some(_), .. } => MessageKind::Edit,
+            // Only people can give commands.
+            _ if is_agent => MessageKind::Prompt,
+            Context { about, .. } => kind(text, about.as_ref()),
+        },
         about: arrival.context.about.clone(),
         edits: arrival.context.edits.clone(),
         state: MessageState::Received,
@@ -215,6 +220,29 @@ pub fn message(
         acknowledged_at: None,
         updated_at: now,
     }
+}
+
+/// The part of a text that may be stored in readable form. A reply to a request is left out, because it may be a secret.
+fn kept<'a>(text: &'a str, arrival: &Arrival) -> Cow<'a, str> {
+    match &arrival.context.about {
+        // Only people can give commands.
+        _ if arrival.sender.party == Party::Agent => text.into(),
+        Some(About::Reply(request)) if Command::parse(text).is_none() => {
+            format!("(reply to {request}) …").into()
+        }
+        _ => Command::kept(text),
+    }
+}
+
+/// Whether a message is wanted before its sender is looked at: it was written to the bot, or is a new version of one that
+/// was. `original` is the stored message of which it is a new version. Of an agent's message only versions that come while
+/// it waits are of use.
+pub fn is_for_bot(arrival: &Arrival, original: Option<&Message>, rules: &Rules) -> bool {
+    let context = &arrival.context;
+    if context.edits.is_some() && arrival.sender.party == Party::Agent {
+        return original.is_some_and(|original| original.state == MessageState::Received);
+    }
+    !context.is_overheard || context.about.is_some() || original.is_some() || !rules.mention_only
 }
 
 /// The text up to the limit for a message.
@@ -237,6 +265,8 @@ pub fn with_quotation(arrival: &Arrival) -> Cow<'_, str> {
 }
 
 fn quotation(Quoted { author, text }: &Quoted) -> String {
+    // With one kind of line break, so that no line of it is left unmarked.
+    let text = redact::plain::plain(text);
     let mut shown: String = text.chars().take(QUOTE_CHARS).collect();
     if shown.len() < text.len() {
         shown.push('…');
@@ -246,16 +276,18 @@ fn quotation(Quoted { author, text }: &Quoted) -> String {
     format!("{head}{lines}\n\n")
 }
 
-/// Whether a text says hardly more than yes or no.
-fn is_short_word(text: &str) -> bool {
-    let text = text.trim().trim_end_matches(['.', '!', '?', ' ']).to_lowercase();
-    SHORT_WORDS.contains(&text.as_str())
+/// Whether a text says hardly more than yes or no, such as "Yes, do it!".
+pub fn is_short_word(text: &str) -> bool {
+    let text = text.to_lowercase();
+    let mut words =
+        text.split(['.', ',', '!', '?']).map(str::trim).filter(|word| !word.is_empty()).peekable();
+    words.peek().is_some() && words.all(|word| SHORT_WORDS.contains(&word))
 }
 
-fn kind(text: &str, context: &Context) -> MessageKind {
+/// What to do with a person's message that is no new version of another.
+pub fn kind(text: &str, about: Option<&About>) -> MessageKind {
     match Command::parse(text) {
-        _ if context.edits.is_some() => MessageKind::Edit,
-        None if context.about.is_some() || is_short_word(text) => MessageKind::Response,
+        None if about.is_some() || is_short_word(text) => MessageKind::Response,
         None | Some(Command::Enqueue(_)) => MessageKind::Prompt,
         Some(Command::Steer(_)) => MessageKind::Steer,
         Some(command) if command.is_urgent() => MessageKind::UrgentCommand,
@@ -335,5 +367,76 @@ mod tests {
             full(facts);
         };
         check(read, 1, "Take");
+    }
+
+    fn arrival(party: Party, text: &str, context: Context) -> Arrival {
+        let sender = super::super::Sender { id: "42".to_owned(), name: "Ada".to_owned(), party };
+        Arrival {
+            external_id: "-1001/5".to_owned(),
+            conversation: "room".into(),
+            sender,
+            room: super::super::Room::Shared,
+            text: text.to_owned(),
+            reply_to: "chat:room".to_owned(),
+            context,
+            position: None,
+            sent_at: NOW,
+        }
+    }
+
+    fn stored(arrival: &Arrival) -> Message {
+        let rules = Rules::new("chat", Vec::new(), BTreeMap::new());
+        message("in-1".into(), &rules, arrival, Vec::new(), str::to_owned, NOW)
+    }
+
+    #[test]
+    fn a_new_version_of_an_agents_message_is_no_message_of_its_own() {
+        let context = Context { edits: Some("-1001/5".to_owned()), ..Context::default() };
+        let edit = arrival(Party::Agent, "Working · 5 s", context);
+        assert_eq!(stored(&edit).kind, MessageKind::Edit);
+        let rules = Rules::new("chat", Vec::new(), BTreeMap::new());
+        let original = stored(&arrival(Party::Agent, "Working", Context::default()));
+        let begun = Message { state: MessageState::Running, ..original.clone() };
+        let is_wanted = [Some(&original), Some(&begun), None].map(|one| is_for_bot(&edit, one, &rules));
+        assert_eq!(is_wanted, [true, false, false]);
+    }
+
+    #[test]
+    fn a_text_that_says_only_yes_or_no_is_told_from_one_that_says_more() {
+        for text in ["yes", " Ok! ", "Yes, do it.", "👍"] {
+            assert!(is_short_word(text), "{text}");
+        }
+        for text in ["", "...", "no, use the other file", "why?"] {
+            assert!(!is_short_word(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_line_of_a_quotation_is_marked() {
+        let quoted = Quoted { author: String::new(), text: "a\rb\u{2028}c\r\nd\ne".to_owned() };
+        assert_eq!(quotation(&quoted), "In reply to:\n> a\n> b\n> c\n> d\n> e\n\n");
+    }
+
+    #[test]
+    fn a_new_version_of_an_old_message_is_taken() {
+        let old = |kind| {
+            move |message: &mut Message, rules: &mut Rules, _: &mut IntakeFacts| {
+                (message.party, message.kind, message.sent_at) = (Party::Person, kind, 0);
+                rules.max_age = Some(Duration::from_secs(3));
+            }
+        };
+        check(old(MessageKind::Edit), 1, "Take");
+        check(old(MessageKind::Prompt), 1, "Refuse");
+    }
+
+    #[test]
+    fn the_inbox_keeps_nothing_of_an_answer_that_is_a_reply() {
+        let about = Some(super::super::About::Reply("req-1".into()));
+        let kept = stored(&arrival(
+            Party::Person,
+            "my mother's maiden name",
+            Context { about, ..Context::default() },
+        ));
+        assert!(!kept.summary.contains("maiden"), "{}", kept.summary);
     }
 }

@@ -5,6 +5,8 @@
 //! - A prompt becomes a turn of its conversation's task. The reply is written when that turn has ended.
 //! - A steer is stored before Codex gets it, and given to Codex once. Codex says whether it took the text. Without
 //!   such a reply, the log shows it when the turn has ended. A text that Codex did not take waits for a turn of its own.
+//! - A comment on a request is given to the turn that asked, and declines the request, whether or not Codex took the comment.
+//!   It never becomes a prompt.
 //! - An answer to what Codex asks is a decision, and never a prompt. A word such as "yes" decides nothing by itself: it is
 //!   answered while Codex waits for a decision, and is a prompt otherwise.
 //! - A new version of a message replaces its text as long as it waits. Later its sender is told.
@@ -17,7 +19,8 @@
 use codex_session::SteerOutcome;
 
 use super::{
-    Command, Conversation, Message, MessageKind, MessageState as Stored, Party, Rules, WhileRunning, reply,
+    About, Command, Conversation, Message, MessageKind, MessageState as Stored, Party, Rules, WhileRunning,
+    reply,
 };
 use crate::outbox::DeliveryId;
 use crate::outbox::notice::TextFormat;
@@ -123,6 +126,12 @@ fn received(message: &Message, kind: MessageKind, text: &str) -> NextStep {
 }
 
 impl Message {
+    /// Whether the message is the comment on a request that is declined with it. Such a message never becomes a prompt.
+    pub(crate) fn is_comment(&self) -> bool {
+        matches!(self.about, Some(About::Comment(_)))
+            && matches!(self.kind, MessageKind::Response | MessageKind::Steer)
+    }
+
     /// Whether the message is a steer that is not yet known to be part of a turn.
     pub(crate) fn is_to_be_added(&self) -> bool {
         self.kind == MessageKind::Steer && self.sealed_text.is_some()
@@ -131,12 +140,14 @@ impl Message {
     /// Whether the messages behind this one in the conversation wait until it is known what becomes of it: it may become a
     /// prompt before them.
     pub(crate) fn holds_others(&self) -> bool {
-        self.is_to_be_added() || self.state == Stored::Received && self.kind == MessageKind::Response
+        let is_response = self.state == Stored::Received && self.kind == MessageKind::Response;
+        !self.is_comment() && (self.is_to_be_added() || is_response)
     }
 
     /// Whether the message is received and keeps its place among the others.
     pub(crate) fn waits_in_line(&self) -> bool {
         self.state == Stored::Received
+            && !self.is_comment()
             && !matches!(self.kind, MessageKind::UrgentCommand | MessageKind::Response | MessageKind::Edit)
     }
 }
@@ -155,6 +166,9 @@ pub fn step(message: &Message, facts: &Facts, now: TimeMs) -> Vec<Effect> {
         NextStep::Command(command) => vec![commands::carry_out(message, command, facts, now)],
         NextStep::Respond(text) => vec![responses::respond(message, text, facts, now)],
         NextStep::Edit(text) => edits::edit(message, &text, facts, now),
+        NextStep::Steer { text, .. } if message.is_comment() => {
+            vec![responses::comment(message, text, facts, now)]
+        }
         NextStep::Steer { is_command: true, .. } if is_past(message, now) => {
             vec![answer(message, None, TOO_LONG_AGO, now)]
         }
@@ -223,16 +237,23 @@ fn steer(message: &Message, text: String, facts: &Facts, now: TimeMs) -> Vec<Eff
     let Some(task) = facts.task.as_ref().filter(|_| facts.is_driven) else {
         return vec![wait_its_turn(message, None, now)];
     };
-    let task_id = Some(task.id.clone());
-    let given = Message { state: Stored::Running, task_id, updated_at: now, ..message.clone() };
-    vec![Effect::Steer(Box::new(given), text)]
+    vec![give(message, task, text, now)]
 }
 
-/// Makes the message an ordinary prompt. If `refused_by` names the task whose turn refused it, it is not added again.
+/// Gives the text to the running turn of a task.
+fn give(message: &Message, task: &Task, text: String, now: TimeMs) -> Effect {
+    let task_id = Some(task.id.clone());
+    let given = Message { state: Stored::Running, task_id, updated_at: now, ..message.clone() };
+    Effect::Steer(Box::new(given), text)
+}
+
+/// Makes the message an ordinary prompt, unless it is a comment. If `refused_by` names the task whose turn refused it, it is
+/// not added again.
 fn wait_its_turn(message: &Message, refused_by: Option<TaskId>, now: TimeMs) -> Effect {
+    let kind = if message.is_comment() { message.kind } else { MessageKind::Prompt };
     Effect::Save(Box::new(Message {
         state: Stored::Received,
-        kind: MessageKind::Prompt,
+        kind,
         task_id: refused_by,
         next_at: now,
         updated_at: now,
@@ -240,38 +261,35 @@ fn wait_its_turn(message: &Message, refused_by: Option<TaskId>, now: TimeMs) -> 
     }))
 }
 
-/// Waits until it is known whether Codex took the text: Codex says so, or the log shows it when the turn has ended.
+/// Waits until it is known whether Codex took the text: Codex says so, or the log shows it when the turn has ended. The turn
+/// may wait for the request of a comment, so that request is declined before.
 fn in_doubt(message: &Message, task_id: TaskId, facts: &Facts, now: TimeMs) -> Vec<Effect> {
-    let taken = || {
-        let taken = Message { sealed_text: None, updated_at: now, ..message.clone() };
-        [Effect::Save(Box::new(taken))].into_iter().chain(responses::declines(message, facts)).collect()
-    };
+    let taken = || Effect::Save(Box::new(Message { sealed_text: None, updated_at: now, ..message.clone() }));
     let refused = |why: &str| {
-        // An agent would answer this.
-        let told = facts.task.as_ref().filter(|_| message.party == Party::Person);
+        // An agent would answer this. The author of a comment is told once the request is declined.
+        let is_told = message.party == Party::Person && !message.is_comment();
+        let told = facts.task.as_ref().filter(|_| is_told);
         let told = told
             .map(|task| tell(message, task, "refused", format!("{why}. Your message waits in the queue.")));
         let waits = [wait_its_turn(message, Some(task_id.clone()), now)];
-        told.into_iter().chain(responses::declines(message, facts)).chain(waits).collect()
+        told.into_iter().chain(waits).collect()
     };
-    match &facts.outcome {
-        Some(Outcome::Steered(SteerOutcome::Accepted)) => return taken(),
+    let next = match (&facts.outcome, &facts.task) {
+        (Some(Outcome::Steered(SteerOutcome::Accepted)), _) => taken(),
         // Only this outcome says that Codex refused. A turn that has ended may have taken the text.
-        Some(Outcome::Steered(outcome @ SteerOutcome::NotSteerable)) => {
+        (Some(Outcome::Steered(outcome @ SteerOutcome::NotSteerable)), _) => {
             return refused(&not_steered(outcome));
         }
-        Some(Outcome::NotAddable(why)) => return refused(why),
-        _ => {}
-    }
-    match &facts.task {
-        Some(task) if !task.status.is_finished() => vec![Effect::Await(task_id)],
-        Some(_) if facts.was_steered => taken(),
+        (Some(Outcome::NotAddable(why)), _) => return refused(why),
+        (_, Some(task)) if !task.status.is_finished() => Effect::Await(task_id),
+        (_, Some(_)) if facts.was_steered => taken(),
         // The log of such a turn may be incomplete.
-        Some(task) if matches!(task.status, Status::Failed | Status::Lost) => {
-            vec![answer(message, Some(task), MAY_BE_LOST, now)]
+        (_, Some(task)) if matches!(task.status, Status::Failed | Status::Lost) => {
+            answer(message, Some(task), MAY_BE_LOST, now)
         }
-        _ => vec![wait_its_turn(message, None, now)],
-    }
+        _ => wait_its_turn(message, None, now),
+    };
+    [next].into_iter().chain(responses::declines(message, facts)).collect()
 }
 
 /// Handles the message of a running or finished turn.
@@ -341,9 +359,7 @@ fn next_to_add(running: &Message, facts: &Facts, now: TimeMs) -> Option<Effect> 
 
 /// A message that is part of a turn is answered by that turn's reply. A reply written before is linked now.
 fn added(message: &Message, facts: &Facts, now: TimeMs) -> Vec<Effect> {
-    if facts.outcome.is_none()
-        && let Some(decline) = responses::declines(message, facts)
-    {
+    if let Some(decline) = responses::declines(message, facts) {
         return vec![decline];
     }
     let is_over = facts.task.as_ref().is_some_and(|task| task.status.is_finished() && task.parked.is_none());

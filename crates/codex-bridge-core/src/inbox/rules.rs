@@ -15,8 +15,10 @@ use crate::token::Role;
 pub struct Rules {
     /// The channel's name.
     pub channel: ChannelName,
-    /// Who may write. Nobody else gets a reply.
+    /// Who may write, by the configuration. Nobody else gets a reply.
     pub allow: Vec<Allowed>,
+    /// Who may write by a code. Their ids come from the platform, so `*` means nothing special in them.
+    pub allowed_by_code: Vec<Allowed>,
     /// The directories in which Codex may work, by name.
     pub workspaces: BTreeMap<String, PathBuf>,
     /// The default workspace of a conversation.
@@ -121,9 +123,8 @@ impl Allowed {
         Self { place: Some(place.to_owned()), ..self }
     }
 
-    fn is(&self, sender: &str, conversation: &ConversationKey) -> bool {
+    fn matches(&self, sender: &str) -> bool {
         self.sender.strip_suffix('*').map_or(self.sender == sender, |start| sender.starts_with(start))
-            && self.holds_in(conversation)
     }
 
     fn holds_in(&self, conversation: &ConversationKey) -> bool {
@@ -147,6 +148,7 @@ impl Rules {
         Self {
             channel: channel.into(),
             allow,
+            allowed_by_code: Vec::new(),
             workspace: workspaces.keys().next().cloned().unwrap_or_default(),
             workspaces,
             sandbox: Sandbox::ReadOnly,
@@ -176,7 +178,9 @@ impl Rules {
 
     /// The role of a sender in a conversation; `None` if the sender may not write there. An agent is never an approver.
     pub fn role(&self, id: &str, party: Party, conversation: &ConversationKey) -> Option<Role> {
-        let own = self.allow.iter().filter(|allowed| allowed.is(id, conversation));
+        let configured = self.allow.iter().filter(|allowed| allowed.matches(id));
+        let by_code = self.allowed_by_code.iter().filter(|allowed| allowed.sender == id);
+        let own = configured.chain(by_code).filter(|allowed| allowed.holds_in(conversation));
         let role = own.map(|allowed| allowed.role).max()?;
         Some(if party == Party::Agent { Role::Operator } else { role })
     }
@@ -192,7 +196,7 @@ impl Rules {
             |allowed: &Allowed| allowed.role == Role::Approver && allowed.holds_in(&message.conversation);
         match message.room {
             Room::Direct => self.role_of(message) == Some(Role::Approver),
-            Room::Shared => self.allow.iter().any(decides),
+            Room::Shared => self.allow.iter().chain(&self.allowed_by_code).any(decides),
         }
     }
 }
@@ -250,5 +254,14 @@ mod tests {
     fn an_entry_without_a_name_is_refused() {
         assert!(Allowed::parse("").is_err() && Allowed::parse(":approver").is_err());
         assert_eq!(Allowed::parse("peer:1a").unwrap().sender, "peer:1a");
+    }
+
+    #[test]
+    fn a_stranger_whose_id_ends_with_a_star_is_one_stranger() {
+        let by_code = Allowed { sender: "*".to_owned(), role: Role::Approver, place: None };
+        let mut rules = rules(&[]);
+        rules.allowed_by_code.push(by_code);
+        let role = |id| rules.role(id, Party::Person, &"room".into());
+        assert_eq!((role("anybody else"), role("*")), (None, Some(Role::Approver)));
     }
 }

@@ -171,6 +171,7 @@ fn rules(bench: &Workbench) -> Rules {
     Rules {
         channel: "chat".into(),
         allow: vec![Allowed::parse("1").unwrap()],
+        allowed_by_code: Vec::new(),
         workspaces: [("home".to_owned(), bench.home.workspace())].into(),
         workspace: "home".to_owned(),
         sandbox: Sandbox::ReadOnly,

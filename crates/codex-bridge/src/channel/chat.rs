@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use codex_bridge_core::chats::{Choice, Verdict};
 use codex_bridge_core::inbox::{
-    Arrival, Context, ConversationKey, Message, MessageId, Receipt, Room, Sender,
+    Arrival, Context, ConversationKey, Message, MessageId, Receipt, Received, Room, Sender,
 };
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::{Button, RequestName, RequestRecord};
+use codex_bridge_core::task::TimeMs;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::targets::place_in;
@@ -81,7 +81,7 @@ pub trait ChatApi: Send + Sync + 'static {
     /// Shows for a few seconds that Codex works.
     fn working<'a>(&'a self, place: &'a str) -> BoxFuture<'a, ()>;
 
-    /// Shows a sign at a message of a person. False if that is not possible there.
+    /// Shows a sign at a message of a person. False if no sign is possible there; not after a failure that may pass.
     fn react<'a>(&'a self, place: &'a str, external_id: &'a str, mark: Mark) -> BoxFuture<'a, bool>;
 
     /// Tells only the person who tapped; an empty text ends the platform's own sign that the tap is being handled. Not
@@ -164,6 +164,8 @@ pub struct Tapped {
     pub text: Option<String>,
     /// The present buttons of the message.
     pub keyboard: Keyboard,
+    /// When it was tapped, or a time before that if the platform does not tell.
+    pub at: TimeMs,
 }
 
 impl Tapped {
@@ -196,7 +198,7 @@ pub enum EditOutcome {
 /// A chat platform as a channel.
 pub struct Chat<A> {
     name: String,
-    api: A,
+    api: Arc<A>,
     /// Whether a running turn is shown in a message that is edited.
     shows_progress: bool,
     memory: Mutex<Memory>,
@@ -212,7 +214,7 @@ impl<A: ChatApi> Chat<A> {
     pub fn new(name: &str, api: A, shows_progress: bool) -> Arc<Self> {
         Arc::new(Self {
             name: name.to_owned(),
-            api,
+            api: Arc::new(api),
             shows_progress,
             memory: Mutex::default(),
             keeper: Mutex::default(),
@@ -251,7 +253,7 @@ impl<A: ChatApi> Chat<A> {
             match &tapped.pressed {
                 Pressed::Command(command) => {
                     batch.arrivals.push(arrival_of(&tapped, command));
-                    self.api.toast(&tapped.id, "").await;
+                    self.toast_later(tapped.id, "");
                 }
                 Pressed::Choice(button, choice) => {
                     let tap = tap_of(&tapped, button.clone(), choice.clone());
@@ -265,9 +267,15 @@ impl<A: ChatApi> Chat<A> {
         for UnknownTap { id, stranger } in unknown_taps {
             let text = if stranger.is_none() { "This button is no longer valid." } else { "" };
             batch.knocks.extend(stranger);
-            self.api.toast(&id, text).await;
+            self.toast_later(id, text);
         }
         Ok(batch)
+    }
+
+    /// Ends a tap without waiting for it: messages are read meanwhile.
+    fn toast_later(&self, tap_id: String, text: &'static str) {
+        let api = Arc::clone(&self.api);
+        tokio::spawn(async move { api.toast(&tap_id, text).await });
     }
 
     async fn begin(&self, stored: Stored) -> Result<String, ChannelError> {
@@ -318,7 +326,9 @@ impl<A: ChatApi> Receiving for Chat<A> {
 
     fn received(&self, receipts: Vec<Receipt>) -> BoxFuture<'_, ()> {
         let mut memory = self.memory();
-        receipts.iter().for_each(|receipt| memory.note_stored(&receipt.external_id));
+        // A message for which there was no room comes again.
+        let stored = receipts.iter().filter(|one| one.receipt != Received::NoRoom);
+        stored.for_each(|one| memory.note_stored(&one.external_id));
         drop(memory);
         async move {
             self.keep().await;
@@ -402,7 +412,7 @@ fn arrival_of(tapped: &Tapped, command: &str) -> Arrival {
         context: Context::default(),
         reply_to: tapped.reply_to.clone(),
         position: None,
-        sent_at: Timestamp::now().as_millisecond(),
+        sent_at: tapped.at,
     }
 }
 

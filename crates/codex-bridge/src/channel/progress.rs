@@ -142,12 +142,12 @@ impl View<'_> {
     }
 }
 
-fn now() -> TimeMs {
+pub(super) fn now() -> TimeMs {
     Timestamp::now().as_millisecond()
 }
 
 /// The tasks that Codex works on. A queued task has no progress to show.
-async fn running_tasks(chats: &Chats) -> Result<BTreeSet<TaskId>, Error> {
+pub(super) async fn running_tasks(chats: &Chats) -> Result<BTreeSet<TaskId>, Error> {
     let statuses = vec![Status::Starting, Status::Working, Status::Interrupting];
     let filter = TaskFilter { statuses, ..TaskFilter::default() };
     Ok(chats.bridge().store().tasks(&filter).await?.into_iter().map(|task| task.id).collect())

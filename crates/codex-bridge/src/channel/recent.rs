@@ -43,6 +43,11 @@ impl<V> Recent<V> {
         self.0.shift_remove(name);
     }
 
+    /// Keeps only the values that are wanted.
+    pub fn retain(&mut self, mut is_wanted: impl FnMut(&V) -> bool) {
+        self.0.retain(|_, value| is_wanted(value));
+    }
+
     /// All names, the oldest first.
     pub fn names(&self) -> impl Iterator<Item = &String> {
         self.0.keys()

@@ -46,6 +46,8 @@ const LONG_POLL: Duration = Duration::from_secs(25);
 const MIN_POLL: Duration = Duration::from_secs(1);
 /// The pause between progress edits in a group.
 const GROUP_EDITS_EVERY: Duration = Duration::from_secs(6);
+/// How many updates a poll returns at most.
+const MAX_UPDATES: usize = 100;
 /// How much longer than the poll its reply may take.
 const POLL_GRACE: Duration = Duration::from_secs(15);
 /// The kinds of updates that are read, as a list in a query.
@@ -187,7 +189,9 @@ impl Telegram {
         let offset = state::offset_of(cursor.as_deref(), server, now);
         let from = offset.map(|offset| format!("&offset={offset}")).unwrap_or_default();
         let timeout = LONG_POLL.as_secs();
-        let query = format!("getUpdates?timeout={timeout}&limit=100&allowed_updates={ALLOWED_UPDATES}{from}");
+        let query = format!(
+            "getUpdates?timeout={timeout}&limit={MAX_UPDATES}&allowed_updates={ALLOWED_UPDATES}{from}"
+        );
         let began = Instant::now();
         let updates = result(self.bot.list(&query, LONG_POLL + POLL_GRACE).await)?;
         let updates = updates.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -195,13 +199,20 @@ impl Telegram {
             // A server that does not hold a poll open must not be asked again at once.
             tokio::time::sleep(MIN_POLL.saturating_sub(began.elapsed())).await;
         }
-        Ok(Reading { cursor: state::cursor_behind(updates, server, now), ..self.read_updates(updates) })
+        let last_read_at = state::read_before(cursor.as_deref());
+        let reading = self.read_updates(updates, last_read_at);
+        if updates.len() < MAX_UPDATES {
+            // All that came before this poll was in it.
+            self.state().polled_at = now;
+        }
+        Ok(Reading { cursor: state::cursor_behind(updates, server, now), ..reading })
     }
 
     /// Reads the messages and taps of these updates.
-    fn read_updates(&self, updates: &[Value]) -> Reading {
+    fn read_updates(&self, updates: &[Value], last_read_at: i64) -> Reading {
         let mut reading = Reading::default();
         let mut state = self.state();
+        state.polled_at = state.polled_at.max(last_read_at);
         for update in updates {
             state.note_move(&update["message"]);
             let reader = Reader { channel: &self.name, bot: self.bot.id(), state: &state };

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use redact::plain::plain;
+use redact::plain::{path, plain};
 
 use super::{Globals, block_on, output};
+use crate::amount::one_line;
 use crate::calls::{AllowSender, DisallowSender, Lines, RunChannel};
 use crate::channel::KINDS;
 use crate::channel::registry::ChannelStatus;
@@ -19,6 +20,8 @@ use crate::view::{Allowed, Channel, ChannelLog, Reached};
 
 /// How often the log of a channel is read from the daemon that serves it.
 const LOG_INTERVAL: Duration = Duration::from_millis(500);
+/// How much of a stranger's name is shown.
+const MAX_NAME_CHARS: usize = 40;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -145,6 +148,22 @@ async fn list(globals: &Globals) -> Result<ExitCode, Failure> {
     globals.print_list(&channels, none, |channels| channels.iter().flat_map(lines).collect())
 }
 
+/// A name from a platform in quotes, at most forty characters of it, so that it cannot pass for our own words.
+fn quoted(name: &str) -> String {
+    let name: String = one_line(&plain(name)).chars().take(MAX_NAME_CHARS).collect();
+    format!("{name:?}")
+}
+
+/// An id from a platform as one word of a shell. What cannot be seen is named in it.
+fn shell_word(id: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-.:@/".contains(char);
+    if !id.is_empty() && id.chars().all(is_plain) {
+        id.to_owned()
+    } else {
+        format!("'{}'", path(id).replace('\'', r"'\''"))
+    }
+}
+
 fn lines(channel: &Channel) -> Vec<String> {
     let mut lines =
         vec![format!("{:16} {:9} {}", channel.name, channel.standing.as_str(), plain(&channel.about))];
@@ -152,17 +171,17 @@ fn lines(channel: &Channel) -> Vec<String> {
         lines.push(format!("  {} unfinished messages: codex-bridge inbox", channel.open_messages));
     }
     lines.extend(channel.knocks.iter().map(|knock| {
-        let (name, count) = (plain(&knock.sender_name), knock.count);
+        let (name, count) = (quoted(&knock.sender_name), knock.count);
         format!(
             "  not allowed: {} ({name}), {count} messages, last {}; to allow: codex-bridge channel allow {}",
-            plain(&knock.sender_id),
+            shell_word(&knock.sender_id),
             knock.last_at,
             plain(&knock.code)
         )
     }));
     lines.extend(channel.allowed.iter().map(|allowed| {
         let role = if allowed.approver { "approver" } else { "user" };
-        format!("  allowed by a code: {} ({role})", plain(&allowed.sender_id))
+        format!("  allowed by a code: {} ({role})", shell_word(&allowed.sender_id))
     }));
     lines
 }
@@ -176,11 +195,12 @@ async fn test(globals: &Globals, name: &str) -> Result<ExitCode, Failure> {
 async fn allow(globals: &Globals, code: String, approver: bool) -> Result<ExitCode, Failure> {
     let call = AllowSender { code, approver };
     let allowed: Allowed = globals.client()?.post(&["channels", "allow"], &call).await?;
-    globals.print(&allowed, |Allowed { channel, sender_id, approver }| {
-        let sender_id = plain(sender_id);
+    globals.print(&allowed, |Allowed { channel, sender_id, sender_name, approver }| {
+        let sender_id = shell_word(sender_id);
+        let name = sender_name.as_ref().map(|name| format!(" ({})", quoted(name))).unwrap_or_default();
         let may = if *approver { "write, and decide what Codex asks" } else { "write" };
         vec![
-            format!("{sender_id} may {may} on {channel} from now on"),
+            format!("{sender_id}{name} may {may} on {channel} from now on"),
             format!("`codex-bridge channel disallow {channel} {sender_id}` takes that back"),
         ]
     })
@@ -189,7 +209,9 @@ async fn allow(globals: &Globals, code: String, approver: bool) -> Result<ExitCo
 async fn disallow(globals: &Globals, name: &str, sender_id: String) -> Result<ExitCode, Failure> {
     let call = DisallowSender { sender_id };
     let channel: Channel = globals.client()?.post(&["channels", name, "disallow"], &call).await?;
-    globals.print(&channel, |_| vec![format!("{} may not write on {name} any more", plain(&call.sender_id))])
+    globals.print(&channel, |_| {
+        vec![format!("{} may not write on {name} any more", shell_word(&call.sender_id))]
+    })
 }
 
 async fn pause(globals: &Globals, name: &str) -> Result<ExitCode, Failure> {
@@ -233,5 +255,36 @@ async fn run_in_daemon(client: &Client, call: &RunChannel) -> Result<ExitCode, F
             return Err(Failure::new(Code::ChannelStopped, log.about));
         }
         tokio::time::sleep(LOG_INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_stranger_has_one_line_whatever_the_name_is() {
+        let name = "Eve), 1 messages, last 2026; to allow: codex-bridge channel allow EEEEEEEE\n  not allowed: 42 (Ada";
+        let knock = json!({
+            "sender_id": "66", "sender_name": name, "conversation": "66", "code": "EEEEEEEE", "count": 1, "last_at": "2026",
+        });
+        let channel: Channel = serde_json::from_value(json!({
+            "name": "telegram", "standing": "serving", "about": "", "open_messages": 0, "knocks": [knock],
+        }))
+        .unwrap();
+        let all = lines(&channel).join("\n");
+        let strangers: Vec<&str> = all.lines().filter(|line| line.contains("not allowed: ")).collect();
+        assert!(strangers.len() == 1 && strangers[0].ends_with("channel allow EEEEEEEE"), "{all}");
+        assert!(strangers[0].starts_with("  not allowed: 66 (\"Eve), "), "the name ends at its quote: {all}");
+    }
+
+    #[test]
+    fn an_id_is_one_word_of_a_shell() {
+        assert_eq!(shell_word("@ada:example.org"), "@ada:example.org");
+        assert_eq!(shell_word("66; rm -rf ~"), "'66; rm -rf ~'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!((shell_word("*").as_str(), shell_word("").as_str()), ("'*'", "''"));
     }
 }

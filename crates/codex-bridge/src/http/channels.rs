@@ -80,8 +80,8 @@ pub async fn test(
 /// Allows the stranger with this code to write.
 pub async fn allow(Call { app, caller }: Call, Body(wanted): Body<AllowSender>) -> Reply<view::Allowed> {
     let role = if wanted.approver { Role::Approver } else { Role::Operator };
-    let (channel, allowed) = app.chats.allow(&caller, &wanted.code, role).await?;
-    Ok(Json(view::Allowed::of(&channel, &allowed)))
+    let knock = app.chats.allow(&caller, &wanted.code, role).await?;
+    Ok(Json(view::Allowed::by_code(knock, role)))
 }
 
 /// Takes back what `allow` gave.

@@ -35,6 +35,9 @@ pub struct Allowed {
     pub channel: String,
     /// The person's id on the platform.
     pub sender_id: String,
+    /// The person's display name, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_name: Option<String>,
     /// Whether the person may also decide what Codex asks.
     pub approver: bool,
 }
@@ -45,7 +48,18 @@ impl Allowed {
         Self {
             channel: channel.to_string(),
             sender_id: allowed.sender.clone(),
+            sender_name: None,
             approver: allowed.role == Role::Approver,
+        }
+    }
+
+    /// A stranger who has just been allowed.
+    pub fn by_code(knock: chats::Knock, role: Role) -> Self {
+        Self {
+            channel: knock.channel.0,
+            sender_id: knock.sender_id,
+            sender_name: Some(knock.sender_name),
+            approver: role == Role::Approver,
         }
     }
 }

@@ -166,7 +166,8 @@ async fn what_somebody_quotes_reaches_codex_with_its_origin() {
     chat.server.reply(ADA, &said, "what does that mean? [play] say It means one.");
     chat.server.until_said(ADA, "It means one.").await;
     assert!(
-        chat.given().contains("In reply to Codex:\\n> The first answer.\\n\\nwhat does that mean?"),
+        chat.given()
+            .contains("In reply to your own message:\\n> The first answer.\\n\\nwhat does that mean?"),
         "{}",
         chat.given()
     );
@@ -226,7 +227,7 @@ async fn a_stranger_is_told_a_code_if_the_operator_wants_that_and_may_write_once
     let listed = chat.shell.run(&["channel", "list"]).await.ok();
     assert!(listed.out.contains(&format!("codex-bridge channel allow {code}")), "{}", listed.out);
     let allowed = chat.shell.run(&["channel", "allow", &code]).await.ok();
-    assert!(allowed.out.contains("66 may write on telegram"), "{}", allowed.out);
+    assert!(allowed.out.contains("66 (\"User 66\") may write on telegram"), "{}", allowed.out);
     chat.server.write(EVE, "hello [play] say Hello, Eve.");
     chat.server.until_said(EVE, "Hello, Eve.").await;
     chat.shell.kill_daemon_for_good().await;
@@ -309,5 +310,48 @@ async fn progress_counts_what_was_done_and_a_short_turn_has_none() {
     assert!(done.text.ends_with(" · 2 commands"), "{}", done.text);
     let progress = chat.server.said().into_iter().filter(crate::channel_telegram::is_progress).count();
     assert_eq!(progress, 1, "{:#?}", chat.server.said());
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn a_reaction_that_is_too_many_does_not_become_a_message_more() {
+    let chat = Chat::new().await;
+    chat.server.have("setMessageReaction", testkit::platform::telegram::flooded(30));
+    chat.start().await;
+    chat.server.write(ADA, "one [play] stall gate => say One.");
+    chat.until_asked().await;
+    chat.server.write(ADA, "two [play] say Two.");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let told = chat.server.said().into_iter().any(|said| said.text.contains("This waits its turn"));
+    chat.shell.model.release("gate");
+    chat.server.until_said(ADA, "Two.").await;
+    chat.shell.end().await;
+    assert!(!told, "where Telegram asks for fewer calls, each reaction that fails is a message instead");
+}
+
+#[tokio::test]
+async fn a_comment_on_a_request_of_a_task_from_elsewhere_declines_it_and_reaches_that_task() {
+    let chat = Chat::new().await;
+    let workspace = chat.shell.home.workspace();
+    let asks = Scenario::new().call(ToolCall::exec_escalated("touch made.txt", "it is needed"));
+    chat.shell.model.script("make it", asks.then_say("I did not."));
+    chat.start().await;
+    let run = ["run", "-d", "--notify", "telegram:42", "-C", workspace.to_str().unwrap(), "make it"];
+    chat.shell.run(&run).await.ok();
+    let asked = chat.with_button("Decline with a comment").await;
+    chat.server.write(ADA, "yes");
+    chat.server.until_said(ADA, "Codex waits for your decision above").await;
+    chat.told(&chat.server.tap(ADA, &asked, &asked.button("Decline with a comment").unwrap())).await;
+    chat.server.write(ADA, "not that file");
+    let is_closed = |server: &Server| {
+        server.said().iter().all(|said| said.button("Approve once").is_none()).then_some(())
+    };
+    chat.server.until("the request to be declined", is_closed).await;
+    let is_given = |_: &Server| chat.given().contains("not that file").then_some(());
+    chat.server.until("Codex to have the comment", is_given).await;
+    assert!(!workspace.join("made.txt").exists());
+    chat.server.until_said(ADA, "You said: not that file").await;
+    let is_of_task = |asked: &str| asked.contains("make it");
+    assert!(chat.shell.model.requests().iter().all(|request| is_of_task(&request.body.to_string())));
     chat.shell.end().await;
 }

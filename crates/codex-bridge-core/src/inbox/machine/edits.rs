@@ -1,15 +1,20 @@
 //! New versions of messages. Pure.
 
 use super::{Effect, Facts, Reply, answer, answered, is_past};
-use crate::inbox::{Command, Message, MessageKind, MessageState, Party};
+use crate::inbox::{Command, Message, MessageKind, MessageState, Party, intake};
 use crate::task::TimeMs;
 
-/// Replaces the text of a message that waits. Later the sender is told that Codex has it as it was.
+/// Replaces the text of a message that waits. Later the sender is told that Codex has it as it was. An agent is told nothing:
+/// it may change its message many times, and may answer each reply.
 pub fn edit(message: &Message, text: &str, facts: &Facts, now: TimeMs) -> Vec<Effect> {
-    let say = |text: &str| vec![answer(message, None, text, now)];
+    let is_agent = message.party == Party::Agent;
+    let say =
+        |text: &str| vec![if is_agent { closed(message, now) } else { answer(message, None, text, now) }];
     let Some((original, present)) = facts.edited.as_deref() else {
         // It was not for us before, or was too long ago.
-        return if is_past(message, now) { say(TOO_LATE) } else { vec![as_new(message, text, now)] };
+        let is_late =
+            is_agent || is_past(message, now) || intake::too_old(message, &facts.rules, now).is_some();
+        return if is_late { say(TOO_LATE) } else { vec![as_new(message, text, now)] };
     };
     if original.sender_id != message.sender_id {
         return vec![closed(message, now)];
@@ -23,12 +28,15 @@ pub fn edit(message: &Message, text: &str, facts: &Facts, now: TimeMs) -> Vec<Ef
     if !waits {
         return say(if original.kind == MessageKind::Prompt { TOO_LATE } else { NOT_A_PROMPT });
     }
-    let command = Command::parse(text).filter(|_| message.party == Party::Person);
+    let command = Command::parse(text).filter(|_| !is_agent);
     if command.is_some_and(|command| !matches!(command, Command::Enqueue(_))) {
         return say(NO_COMMAND);
     }
     let summary = message.summary.clone();
-    let changed = Message { summary, updated_at: now, ..original.clone() };
+    let changed = Message { summary, hops: message.hops, updated_at: now, ..original.clone() };
+    if is_agent {
+        return vec![Effect::Rewrite(Box::new(changed), text.to_owned()), closed(message, now)];
+    }
     // In one transaction: otherwise a crash between them would make the same change look like none.
     let rewritten = Some((changed, text.to_owned()));
     let reply = Reply::new(answered(message, now), TAKEN.to_owned());
@@ -44,11 +52,7 @@ const NO_COMMAND: &str = "A command is not carried out when it is written into a
 
 /// The message as if it were no new version of another.
 fn as_new(message: &Message, text: &str, now: TimeMs) -> Effect {
-    let command = Command::parse(text).filter(|_| message.party == Party::Person);
-    let kind = match command {
-        None | Some(Command::Enqueue(_)) => MessageKind::Prompt,
-        Some(_) => MessageKind::Command,
-    };
+    let kind = intake::kind(text, message.about.as_ref());
     Effect::Save(Box::new(Message { kind, edits: None, next_at: now, updated_at: now, ..message.clone() }))
 }
 

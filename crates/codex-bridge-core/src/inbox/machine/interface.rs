@@ -28,7 +28,7 @@ pub struct Facts {
     pub outcome: Option<Outcome>,
     /// The conversation, if it is stored.
     pub conversation: Option<Conversation>,
-    /// The message's task; the conversation's task while the message has none.
+    /// The message's task; while the message has none, the conversation's task, or that of the request of a comment.
     pub task: Option<Task>,
     /// Whether a turn of that task is running.
     pub is_driven: bool,
@@ -140,7 +140,7 @@ pub enum Effect {
     Stop(TaskId),
     /// Have the desk fork a task, once for this message. The loop reports an [`Outcome`].
     Fork(TaskId),
-    /// Have the desk decide. The loop reports an [`Outcome`].
+    /// Have the desk decide. The loop reports an [`Outcome`], unless the message is running.
     Decide(Box<RequestRecord>, Decision),
     /// Decline a request, because nobody may decide.
     Decline(Box<RequestRecord>),

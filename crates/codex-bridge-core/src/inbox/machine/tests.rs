@@ -443,14 +443,13 @@ fn a_reply_to_a_question_answers_it_and_a_reply_to_an_approval_decides_nothing()
     let command = serde_json::json!({"kind": "command", "title": "Let Codex run a command?"});
     let reply = about(About::Reply);
     check(&reply, &asking("blue", question.clone(), RequestState::Open), &["decide request-7: Answers"]);
-    let waits =
-        "reply Response answered, 0 added: Codex waits for your decision above: Let Codex run a command?";
-    check(&reply, &asking("yes", command, RequestState::Open), &[waits]);
-    check(
-        &reply,
-        &asking("and this", question.clone(), RequestState::Resolved),
-        &["save Prompt received, sealed"],
-    );
+    let waits = "reply Response answered, 0 added: Codex waits for your decision above: Let Codex run a command? A word";
+    check(&reply, &asking("yes", command.clone(), RequestState::Open), &[waits]);
+    for (text, state) in [("why?", RequestState::Open), ("yes", RequestState::Resolved)] {
+        check(&reply, &asking(text, command.clone(), state), &["save Prompt received, sealed"]);
+    }
+    let unknown = Facts { named: Named::Nothing, ..asking("blue", command, RequestState::Open) };
+    check(&reply, &unknown, &["save Prompt received, sealed"]);
     let bob = Message { sender_id: "bob".to_owned(), ..reply };
     let may_not = format!("reply Response answered, 0 added: {}", decisions::MAY_NOT);
     check(&bob, &asking("blue", question, RequestState::Open), &[&may_not]);
@@ -465,30 +464,36 @@ fn a_yes_while_something_is_asked_is_no_prompt_and_otherwise_one() {
     check(&yes, &facts("yes", None), &["save Prompt received, sealed"]);
 }
 
+/// A comment that waits to be given to Codex.
+fn comment() -> Message {
+    Message { about: about(About::Comment).about, ..message(MessageKind::Steer) }
+}
+
+/// A comment that was given to Codex, without a word whether Codex took it.
+fn comment_in_doubt() -> Message {
+    Message { about: comment().about, ..in_doubt() }
+}
+
 #[test]
 fn a_comment_reaches_codex_before_its_request_is_declined() {
     let command = serde_json::json!({"kind": "command"});
     let facts = |state| asking("use the other file", command.clone(), state);
     check(&about(About::Comment), &facts(RequestState::Open), &["save Steer received, sealed"]);
-    let late =
-        "reply Response answered, 0 added: This is no longer open, so your comment was not given to Codex.";
-    check(&about(About::Comment), &facts(RequestState::Resolved), &[late]);
-    let comment = Message { about: about(About::Comment).about, ..in_doubt() };
+    let waits = comment();
+    let given = "steer Steer running, sealed, of task: use the other file";
+    check(&waits, &facts(RequestState::Open), &[given]);
+    let late = "reply Steer answered, 0 added: This is no longer open. Your comment was not given to Codex. Write it again";
+    check(&waits, &facts(RequestState::Resolved), &[late]);
+    check(&waits, &Facts { named: Named::Nothing, ..facts(RequestState::Open) }, &[late]);
+    let comment = comment_in_doubt();
     let taken =
         Facts { outcome: Some(Outcome::Steered(SteerOutcome::Accepted)), ..facts(RequestState::Open) };
     check(&comment, &taken, &["save Steer running, of task", "decide request-7: Decline"]);
     let given = Message { sealed_text: None, ..comment.clone() };
     check(&given, &facts(RequestState::Open), &["decide request-7: Decline"]);
     check(&given, &facts(RequestState::Decided), &[]);
-    let refused =
-        Facts { outcome: Some(Outcome::Steered(SteerOutcome::NotSteerable)), ..facts(RequestState::Open) };
-    check(
-        &comment,
-        &refused,
-        &["tell", "decide request-7: Decline", "save Prompt received, sealed, of task"],
-    );
-    let bob = Message { sender_id: "bob".to_owned(), ..about(About::Comment) };
-    check(&bob, &facts(RequestState::Open), &["reply Response answered, 0 added: You may not decide"]);
+    let bob = Message { sender_id: "bob".to_owned(), ..waits };
+    check(&bob, &facts(RequestState::Open), &["reply Steer answered, 0 added: You may not decide"]);
 }
 
 #[test]
@@ -518,8 +523,24 @@ fn a_new_version_replaces_what_waits_and_is_told_later() {
     let command = Facts { text: Some("/stop".to_owned()), ..of(prompt(), Some("look here")) };
     check(&edit, &command, &["reply Edit answered, 0 added: A command is not carried out"]);
     check(&edit, &facts("@bot look", None), &["save Prompt received, sealed"]);
+    let limited = Arc::new(Rules { max_age: Some(Duration::from_secs(1)), ..rules() });
+    let past_limit = Message { sent_at: NOW - 1_001, ..edit.clone() };
+    check(&past_limit, &Facts { rules: limited, ..facts("@bot look", None) }, &[late]);
     let old = Message { sent_at: NOW - MOMENT_MS - 1, ..edit };
     check(&old, &facts("@bot look", None), &[late]);
+}
+
+#[test]
+fn an_agent_is_told_nothing_of_the_versions_of_its_message() {
+    let of_agent = |message: Message| Message { party: Party::Agent, ..message };
+    let edit = of_agent(Message { edits: Some("external-0".to_owned()), ..message(MessageKind::Edit) });
+    let of = |original: Message| Facts {
+        edited: Some(Box::new((of_agent(original), Some("look here".to_owned())))),
+        ..facts("look there", Status::Working)
+    };
+    check(&edit, &of(prompt()), &["rewrite Prompt received, sealed: look there", "save Edit answered"]);
+    check(&edit, &of(running()), &["save Edit answered"]);
+    check(&edit, &facts("look there", None), &["save Edit answered"]);
 }
 
 #[test]
@@ -612,4 +633,87 @@ fn a_conversation_goes_on_with_its_own_tasks_and_with_those_of_its_workspaces() 
         &unknown,
         &["reply Command answered, 0 added: There is no such task"],
     );
+}
+
+#[test]
+fn a_comment_declines_its_request_although_it_is_not_known_whether_codex_took_the_comment() {
+    let asked = asking("use the other file", serde_json::json!({"kind": "command"}), RequestState::Open);
+    let done = |outcome| {
+        let facts = Facts { outcome, ..asked.clone() };
+        step(&comment_in_doubt(), &facts, NOW).iter().map(brief).collect::<Vec<_>>()
+    };
+    let outcomes = [
+        // The daemon died, or the connection broke, between the words and Codex's answer.
+        None,
+        Some(Outcome::Steered(SteerOutcome::Failed("no".to_owned()))),
+        Some(Outcome::Steered(SteerOutcome::Unconfirmed("lost".to_owned()))),
+        Some(Outcome::Steered(SteerOutcome::NoActiveTurn)),
+    ];
+    let all: Vec<_> = outcomes.into_iter().map(done).collect();
+    assert!(
+        all.iter().all(|effects| effects.iter().any(|one| one.starts_with("decide"))),
+        "the turn waits for the decision, and the decision for the end of the turn: {all:#?}"
+    );
+}
+
+#[test]
+fn a_comment_on_a_request_of_another_task_reaches_neither_the_wrong_task_nor_a_turn_of_its_own() {
+    // `--notify chat:room` put a request of task 2 before people; their own conversation works on task 1.
+    let mut other = request(RequestState::Open);
+    other.task_id = samples::task_id(2);
+    let of = |status| Facts { named: Named::One(Box::new(other.clone())), ..facts("not that file", status) };
+    let steer = Message { about: about(About::Comment).about, ..message(MessageKind::Steer) };
+    let given: Vec<String> = step(&steer, &of(Status::Working), NOW).iter().map(brief).collect();
+    let alone: Vec<String> = step(&steer, &of(Status::Completed), NOW).iter().map(brief).collect();
+    assert!(
+        alone.iter().any(|one| one.starts_with("decide")),
+        "no turn runs here: the request stays open, and the comment becomes a prompt: {alone:#?}"
+    );
+    assert!(given.iter().all(|one| !one.starts_with("steer")), "into task 1: {given:#?}");
+}
+
+#[test]
+fn a_comment_that_codex_refused_declines_its_request_and_its_author_is_told() {
+    let asked = asking("use the other file", serde_json::json!({"kind": "command"}), RequestState::Open);
+    let refused =
+        [Outcome::Steered(SteerOutcome::NotSteerable), Outcome::NotAddable("the owner's".to_owned())];
+    for outcome in refused {
+        let facts = Facts { outcome: Some(outcome), ..asked.clone() };
+        check(&comment_in_doubt(), &facts, &["save Steer received, sealed, of task"]);
+    }
+    let refused = Message { task_id: Some(samples::task_id(1)), ..comment() };
+    check(&refused, &asked, &["decide request-7: Decline"]);
+    let verdict = decisions::Verdict::Taken { text: "Declined: Codex has it.".to_owned() };
+    let decided = Facts { outcome: Some(Outcome::Decided(verdict)), ..asked };
+    let told = "reply Steer answered, of task, 0 added: Declined: Codex has it. Your comment was not given to Codex.";
+    check(&refused, &decided, &[told]);
+}
+
+#[test]
+fn a_comment_waits_for_no_other_message_and_no_other_message_for_a_comment() {
+    let response = about(About::Comment);
+    for comment in [&response, &comment(), &comment_in_doubt()] {
+        assert!(!comment.holds_others() && !comment.waits_in_line(), "{comment:?}");
+    }
+}
+
+#[test]
+fn a_new_version_of_a_message_that_was_not_for_the_bot_is_the_command_that_it_says() {
+    let edit = Message { edits: Some("external-0".to_owned()), ..message(MessageKind::Edit) };
+    check(&edit, &facts("/stop", Status::Working), &["save UrgentCommand received"]);
+    check(&edit, &facts("/steer look there", Status::Working), &["save Steer received"]);
+    check(&edit, &facts("yes", Status::Working), &["save Response received"]);
+}
+
+#[test]
+fn an_answer_whose_reply_was_not_stored_before_a_crash_does_not_become_a_turn() {
+    let question = serde_json::json!({"kind": "questions", "questions": [{"id": "colour"}]});
+    for state in [RequestState::Decided, RequestState::Resolved] {
+        let mut facts = asking("blue", question.clone(), state);
+        let Named::One(request) = &mut facts.named else { panic!() };
+        // The decision of this very message: it is stored, and the daemon died before the reply was.
+        request.decided_by = Some("chat:ada".to_owned());
+        let done: Vec<String> = step(&about(About::Reply), &facts, NOW).iter().map(brief).collect();
+        assert!(done.iter().all(|one| !one.starts_with("save Prompt")), "{state:?}: {done:#?}");
+    }
 }

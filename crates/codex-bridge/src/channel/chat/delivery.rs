@@ -50,9 +50,10 @@ impl<A: ChatApi> Chat<A> {
         };
         let outcome =
             self.api.post(place, Post { body: &part.body, keyboard: &keyboard, reply_to, key }).await;
+        // A question without buttons is answered by a reply to its message.
         if let (Outcome::Delivered { message_id: Some(message_id), .. }, Some(shown), Body::Text(text)) =
             (&outcome, part.decides, &part.body)
-            && !keyboard.is_empty()
+            && (!keyboard.is_empty() || shown.asked.is_question())
         {
             let (Styled { text, spans }, message_id) = (text.clone(), message_id.clone());
             let request = shown.asked.request_id.clone();

@@ -18,7 +18,11 @@ impl<A: ChatApi> Chat<A> {
     /// changes no message: the outcome that counts is shown there, or soon will be.
     pub(super) async fn show_verdict(&self, tap: &Tap, verdict: &Verdict) {
         match verdict {
-            Verdict::Taken { .. } => self.show_decision(tap).await,
+            Verdict::Taken { .. } => {
+                self.memory().forget_comments_on(&tap.button.request_id);
+                self.show_decision(tap).await;
+                self.keep().await;
+            }
             Verdict::Next { asked, chosen } => self.ask_next(tap, asked, chosen).await,
             Verdict::Comment => {
                 let (place, sender, request) = (&tap.conversation.0, &tap.sender_id, &tap.button.request_id);
@@ -83,6 +87,7 @@ impl<A: ChatApi> Chat<A> {
     /// Shows that a request was decided at another door or is no longer open.
     pub(super) async fn show_closed(&self, request: &RequestRecord) {
         let _editing = self.editing.lock().await;
+        self.memory().forget_comments_on(&request.request_id);
         let all = self.memory().request_messages.clone();
         for message in all.into_iter().filter(|message| message.request == request.request_id) {
             self.add_outcome(message, &closed(request)).await;

@@ -8,8 +8,10 @@ use codex_bridge_core::outbox::Asked;
 use codex_bridge_core::request::{Button, DecisionWord};
 use codex_session::Decision;
 use codex_session::ask::Offer;
+use redact::plain::plain;
 use serde::{Deserialize, Serialize};
 
+use crate::amount::one_line;
 use crate::channel::Tap;
 use crate::channel::text::ShownRequest;
 
@@ -20,8 +22,6 @@ const DECLINE: &str = "d:";
 const COMMENT: &str = "n:";
 const OPTION: &str = "q:";
 const COMMAND: &str = "c:";
-/// A question with more options has no buttons, and is answered in words.
-const MAX_OPTIONS: usize = 10;
 /// The longest label of a button, in characters.
 const WORDS: usize = 40;
 
@@ -53,7 +53,7 @@ pub enum Meaning {
 
 impl Key {
     fn new(text: &str, data: String) -> Self {
-        Self { text: text.chars().take(WORDS).collect(), data }
+        Self { text: one_line(&plain(text)).chars().take(WORDS).collect(), data }
     }
 
     /// What the button stands for.
@@ -104,9 +104,6 @@ impl Keyboard {
     /// The options of the question behind those whose options were chosen already. The data of each has all that was chosen.
     pub fn of_question(asked: &Asked, chosen: &[usize]) -> Self {
         let options = answer::options(&asked.ask, chosen.len());
-        if options.len() > MAX_OPTIONS {
-            return Self::NONE;
-        }
         let before: String = chosen.iter().map(|number| format!("{number}.")).collect();
         let key = |(number, label): (usize, &str)| {
             Key::new(label, format!("{OPTION}{}:{before}{number}", asked.name()))
@@ -163,6 +160,8 @@ mod tests {
     const NAME: &str = "req-12ab34cd12ab34cd12ab34cd12ab34cd";
     /// Telegram's limit for the data of a button, the shortest of all.
     const MAX_BYTES: usize = 64;
+    /// How many options of a question have buttons.
+    const MAX_OPTIONS: usize = 10;
 
     fn asked(id: &str, ask: Value) -> Asked {
         let (digest, ask) = (DIGEST.to_owned(), serde_json::from_value(ask).unwrap());
@@ -226,6 +225,8 @@ mod tests {
         let with_free = json!([{"id": "c", "options": options(&["Red"])}, {"id": "s", "options": []}]);
         assert!(keyboard(&asked("req-1", questions(with_free)), true).is_empty(), "that needs words");
         let most = json!([{"id": "a", "options": options(&["x"; MAX_OPTIONS])}]);
+        let more = json!([{"id": "a", "options": options(&["x"; MAX_OPTIONS + 1])}]);
+        assert!(keyboard(&asked(NAME, questions(more)), true).is_empty(), "that needs words too");
         let keyboard = keyboard(&asked(NAME, questions(most)), true);
         assert_eq!(data(&keyboard).len(), MAX_OPTIONS);
         let deep = Keyboard::of_question(
@@ -233,6 +234,11 @@ mod tests {
             &[9, 9],
         );
         assert!(data(&keyboard).iter().chain(&data(&deep)).all(|data| data.len() <= MAX_BYTES), "{deep:?}");
+    }
+
+    #[test]
+    fn a_label_shows_its_characters_in_the_order_that_they_have() {
+        assert_eq!(Key::new("keep \u{202e}it\u{200b}\nall", String::new()).text, "keep it all");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use codex_bridge_core::inbox::command::Command;
 use codex_bridge_core::inbox::{About, Arrival};
 use codex_bridge_core::request::RequestName;
 use codex_bridge_core::task::TimeMs;
@@ -17,6 +18,8 @@ use crate::channel::text::{Span, Styled};
 
 /// How long somebody may take to write a comment.
 const COMMENT_MS: TimeMs = 10 * 60 * 1000;
+/// How far the clock of a platform may be behind ours. Some platforms count only whole seconds.
+const CLOCK_MS: TimeMs = 5_000;
 
 /// What a channel remembers.
 #[derive(Debug, Default)]
@@ -171,18 +174,34 @@ impl Memory {
     /// asked for a comment.
     pub fn request_of(&mut self, arrival: &Arrival, replies_to: Option<&str>) -> Option<About> {
         let place = arrival.conversation.as_str();
-        let author = author(place, &arrival.sender.id);
-        if arrival.text.starts_with('/') || arrival.context.edits.is_some() {
+        if Command::parse(&arrival.text).is_some() || arrival.context.edits.is_some() {
             return None;
         }
-        if let Some(asked) = self.comments.get(&author).cloned()
-            && arrival.sent_at - asked.at < COMMENT_MS
-        {
-            self.given_comments.insert(arrival.external_id.clone(), author);
-            return Some(About::Comment(asked.request));
-        }
         let is_it = |one: &&RequestMessage| one.place == place && Some(one.message_id.as_str()) == replies_to;
-        self.request_messages.iter().find(is_it).map(|one| About::Reply(one.request.clone()))
+        let answered = self.request_messages.iter().find(is_it).map(|one| one.request.clone());
+        let author = author(place, &arrival.sender.id);
+        let asked = self.comments.get(&author).map(|asked| asked.request.clone());
+        let is_comment = answered.is_none() || answered == asked;
+        if let Some(request) = asked.filter(|_| is_comment && self.is_awaited(&author, arrival)) {
+            self.given_comments.insert(arrival.external_id.clone(), author);
+            return Some(About::Comment(request));
+        }
+        answered.map(About::Reply)
+    }
+
+    /// Whether a message is the one with the comment that its author was asked for: the first that was written since.
+    fn is_awaited(&self, author: &str, arrival: &Arrival) -> bool {
+        let is_in_time = self
+            .comments
+            .get(author)
+            .is_some_and(|asked| (asked.at - CLOCK_MS..asked.at + COMMENT_MS).contains(&arrival.sent_at));
+        let is_first = |(given, of): (&String, &String)| of != author || *given == arrival.external_id;
+        is_in_time && self.given_comments.iter().all(is_first)
+    }
+
+    /// Forgets the comments on a request that is decided.
+    pub fn forget_comments_on(&mut self, request: &RequestName) {
+        self.comments.retain(|asked| asked.request != *request);
     }
 
     /// Forgets that a comment was asked for, once the message with it is stored.
@@ -194,7 +213,9 @@ impl Memory {
 
     /// Remembers that the next message of this person in this place is a comment on a request.
     pub fn await_comment(&mut self, place: &str, sender_id: &str, request: RequestName, now: TimeMs) {
-        self.comments.insert(&author(place, sender_id), AwaitedComment { request, at: now });
+        let author = author(place, sender_id);
+        self.given_comments.retain(|_, of| *of != author);
+        self.comments.insert(&author, AwaitedComment { request, at: now });
     }
 
     /// Remembers a message with buttons.

@@ -100,6 +100,7 @@ fn tapped(id: &str, pressed: Pressed) -> Tapped {
         message_id: "9".to_owned(),
         text: Some("Codex asks".to_owned()),
         keyboard: Keyboard::NONE,
+        at: jiff::Timestamp::now().as_millisecond(),
     }
 }
 
@@ -222,4 +223,131 @@ fn what_earlier_versions_stored_is_read() {
     assert_eq!(again.restore(&stored), json!({"x": 1}));
     assert_eq!(again.request_messages, memory.request_messages);
     assert_eq!(again.progress_messages, memory.progress_messages);
+}
+
+/// Ada taps on "Decline with a comment".
+async fn asked_for_a_comment() -> Arc<Chat<Scripted>> {
+    let chat = chat();
+    chat.memory().note_request(asking());
+    let batch = read(&chat, Vec::new(), vec![tapped("1", choice(Choice::Comment))]).await;
+    chat.decided(&batch.taps[0], &Verdict::Comment).await;
+    chat
+}
+
+async fn about(chat: &Chat<Scripted>, incoming: Vec<Incoming>) -> Vec<Option<About>> {
+    read(chat, incoming, Vec::new()).await.arrivals.into_iter().map(|one| one.context.about).collect()
+}
+
+#[tokio::test]
+async fn a_comment_is_awaited_no_more_once_its_request_is_decided() {
+    let chat = asked_for_a_comment().await;
+    let batch = read(&chat, Vec::new(), vec![tapped("2", choice(Decision::Accept.into()))]).await;
+    chat.decided(&batch.taps[0], &Verdict::Taken { text: "Approved: Codex has it.".to_owned() }).await;
+    let next = about(&chat, vec![said("thanks, and now write the tests", None)]).await;
+    assert_eq!(
+        next,
+        [None],
+        "the next message is a prompt, and would be refused as a comment that came too late"
+    );
+}
+
+#[tokio::test]
+async fn a_reply_to_the_message_of_another_request_is_about_that_one() {
+    let chat = asked_for_a_comment().await;
+    chat.memory().note_request(RequestMessage {
+        message_id: "10".to_owned(),
+        request: "req-other".into(),
+        ..asking()
+    });
+    let next = about(&chat, vec![said("blue", Some("10"))]).await;
+    assert_eq!(next, [Some(About::Reply("req-other".into()))]);
+}
+
+#[tokio::test]
+async fn one_message_is_the_comment_and_not_all_of_a_batch() {
+    let chat = asked_for_a_comment().await;
+    let mut second = said("and what about the weather?", None);
+    second.arrival.external_id = "second".to_owned();
+    let both = about(&chat, vec![said("use the other file", None), second]).await;
+    assert_eq!(both, [Some(About::Comment(NAME.into())), None]);
+}
+
+#[tokio::test]
+async fn what_was_written_before_the_tap_is_no_comment() {
+    let chat = asked_for_a_comment().await;
+    let mut before = said("make it blue", None);
+    before.arrival.sent_at -= 60 * 60 * 1000;
+    assert_eq!(about(&chat, vec![before]).await, [None]);
+}
+
+#[tokio::test]
+async fn a_comment_may_begin_with_a_path() {
+    let chat = asked_for_a_comment().await;
+    let comment = about(&chat, vec![said("/etc/hosts must stay as it is", None)]).await;
+    assert_eq!(comment, [Some(About::Comment(NAME.into()))], "it is no command, and becomes a turn");
+}
+
+#[tokio::test]
+async fn a_comment_for_which_there_was_no_room_is_one_when_it_comes_again() {
+    let chat = asked_for_a_comment().await;
+    let comment = Some(About::Comment(NAME.into()));
+    assert_eq!(about(&chat, vec![said("use the other file", None)]).await, std::slice::from_ref(&comment));
+    let receipt = codex_bridge_core::inbox::Received::NoRoom;
+    chat.received(vec![Receipt { external_id: "tap/".to_owned(), receipt }]).await;
+    assert_eq!(about(&chat, vec![said("use the other file", None)]).await, [comment]);
+}
+
+fn questions(questions: &Value) -> codex_bridge_core::outbox::Notice {
+    serde_json::from_value(json!({
+        "event": "approval", "task_id": "codex-0123456789abcdef0123456789abcdef", "status": "working", "prompt": "fix",
+        "cwd": "/", "at": 0,
+        "requests": [{"request_id": NAME, "digest": "0123456789abcdef0123456789abcdef",
+            "ask": {"kind": "questions", "title": "Codex asks", "questions": questions}}],
+    }))
+    .unwrap()
+}
+
+/// The one message with these questions, on a platform with buttons.
+fn shown(asked: &Value) -> (String, Keyboard) {
+    let notice = questions(asked);
+    let parts = crate::channel::text::parts(&notice, Scripted::default().limits(), true);
+    let [part] = &parts[..] else { panic!("{parts:?}") };
+    let Body::Text(text) = &part.body else { panic!("{parts:?}") };
+    (text.text.clone(), part.decides.map(Keyboard::of_request).unwrap_or_default())
+}
+
+fn options(count: usize) -> Vec<Value> {
+    vec![json!({"label": "x"}); count]
+}
+
+#[tokio::test]
+async fn a_question_that_says_to_reply_to_it_is_remembered() {
+    for options in [options(0), options(11)] {
+        let question = json!([{"id": "colour", "text": "Which colour?", "options": options}]);
+        let (text, keyboard) = shown(&question);
+        assert!(text.contains("Reply to this message") && keyboard.is_empty(), "{text}");
+        let chat = chat();
+        let attempt = Attempt::first(
+            codex_bridge_core::outbox::DeliveryId("dlv-1".to_owned()),
+            "chat:room",
+            questions(&question),
+        );
+        chat.deliver("room", &attempt).await;
+        assert_eq!(about(&chat, vec![said("blue", Some("9"))]).await, [Some(About::Reply(NAME.into()))]);
+    }
+}
+
+#[test]
+fn questions_for_which_buttons_do_not_do_say_how_to_answer_in_words() {
+    let of = |id: &str, text: &str, count: usize| json!({"id": id, "text": text, "options": options(count)});
+    for asked in [
+        json!([of("first", "Which?", 11), of("second", "And?", 2)]),
+        json!([of("first", "Which?", 2), of("second", "And?", 11)]),
+        json!([of("first", "Which?", 2), of("second", &"long ".repeat(300), 2)]),
+    ] {
+        let (text, keyboard) = shown(&asked);
+        assert!(keyboard.is_empty() && text.contains("/answer"), "{text}");
+        assert!(text.contains("first: ") && text.contains("second: "), "{text}");
+    }
+    assert!(!shown(&json!([of("first", "Which?", 2), of("second", "And?", 2)])).1.is_empty());
 }

@@ -112,7 +112,7 @@ impl Telegram {
         }
     }
 
-    /// Notes that a chat got too many messages, and until when it must not be edited.
+    /// Notes that a chat got too many messages, and until when it gets no edits, reactions or other signs.
     fn note_flood(&self, chat: i64, reply: &Reply) {
         if reply.status == 429 {
             let wait = retry_after(reply).unwrap_or(Duration::from_secs(1));
@@ -134,27 +134,43 @@ impl Telegram {
     /// Shows for about five seconds that the bot types.
     pub(super) async fn type_in(&self, place: &str) {
         let Ok((chat, place)) = numeric_place(place) else { return };
-        let mut body = json!({ "chat_id": self.state().current_chat(chat), "action": "typing" });
+        let chat = self.state().current_chat(chat);
+        if self.state().is_rate_limited(chat) {
+            return;
+        }
+        let mut body = json!({ "chat_id": chat, "action": "typing" });
         if let Some(topic) = place.topic {
             body["message_thread_id"] = topic.into();
         }
-        if let Err(error) = self.bot.call("sendChatAction", &body).await {
-            tracing::debug!(channel = self.name, %error, "that Codex works could not be shown");
+        match self.bot.call("sendChatAction", &body).await {
+            Ok(reply) => self.note_flood(chat, &reply),
+            Err(error) => tracing::debug!(channel = self.name, %error, "that Codex works could not be shown"),
         }
     }
 
-    /// Sets the bot's reaction to a message. False if the chat allows none.
+    /// Sets the bot's reaction to a message. False if the chat allows none; after another failure the message stays without.
     pub(super) async fn set_reaction(&self, place: &str, external_id: &str, mark: Mark) -> bool {
         let Ok((chat, _)) = numeric_place(place) else { return false };
         let chat = self.state().current_chat(chat);
         let Some(message_id) = update::message_number(external_id, chat) else { return false };
+        if self.state().is_rate_limited(chat) {
+            return true;
+        }
         let emoji = match mark {
             Mark::Queued => "👀",
             Mark::Added => "✍",
         };
         let reaction = [json!({ "type": "emoji", "emoji": emoji })];
         let body = json!({ "chat_id": chat, "message_id": message_id, "reaction": reaction });
-        let reply = self.bot.call("setMessageReaction", &body).await;
-        reply.is_ok_and(|reply| reply.status == 200)
+        match self.bot.call("setMessageReaction", &body).await {
+            Ok(reply) => {
+                self.note_flood(chat, &reply);
+                reply.status != 400
+            }
+            Err(error) => {
+                tracing::debug!(channel = self.name, %error, "a reaction could not be set");
+                true
+            }
+        }
     }
 }

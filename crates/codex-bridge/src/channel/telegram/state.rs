@@ -16,8 +16,10 @@ const OFFSET_AGE_MS: i64 = 3 * 24 * 60 * 60 * 1000;
 pub struct State {
     /// Groups that became supergroups: the old number and the new one. Stored.
     pub moved: BTreeMap<i64, i64>,
-    /// Chats with too many messages, and until when they must not be edited.
+    /// Chats with too many messages, and until when they get no edits and no signs.
     pub rate_limited: HashMap<i64, Instant>,
+    /// When the last poll before this one ended. Telegram does not tell when a button was tapped: it was after that.
+    pub polled_at: i64,
     /// The bot's user name.
     pub username: String,
 }
@@ -39,6 +41,12 @@ pub fn offset_of(cursor: Option<&str>, server: Option<&str>, now: i64) -> Option
     let cursor: Cursor = serde_json::from_str(cursor?).ok()?;
     let is_old = cursor.read_at.is_none_or(|at| now - at > OFFSET_AGE_MS);
     cursor.offset.filter(|_| !is_old && cursor.server.as_deref() == server)
+}
+
+/// When the last update before this cursor was read; 0 if that is not known.
+pub fn read_before(cursor: Option<&str>) -> i64 {
+    let cursor: Option<Cursor> = cursor.and_then(|cursor| serde_json::from_str(cursor).ok());
+    cursor.and_then(|cursor| cursor.read_at).unwrap_or_default()
 }
 
 /// The cursor behind these updates.

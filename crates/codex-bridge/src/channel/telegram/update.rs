@@ -61,7 +61,11 @@ impl Reader<'_> {
             sender: self.sender(from)?,
             room,
             text,
-            context: Context { quoted: quoted(message), is_overheard: !is_addressed, ..Context::default() },
+            context: Context {
+                quoted: quoted(message, is_ours),
+                is_overheard: !is_addressed,
+                ..Context::default()
+            },
             position: None,
             sent_at: message["date"].as_i64().unwrap_or_default().saturating_mul(1000),
         };
@@ -101,6 +105,7 @@ impl Reader<'_> {
             message_id: message["message_id"].as_i64()?.to_string(),
             text: message["text"].as_str().map(str::to_owned),
             keyboard: shown_keyboard(&message["reply_markup"]["inline_keyboard"]),
+            at: self.state.polled_at.max(message["date"].as_i64().unwrap_or_default().saturating_mul(1000)),
         })
     }
 
@@ -189,13 +194,17 @@ fn forwarded_from(message: &Value) -> Option<String> {
 }
 
 /// The text that a message quotes or replies to, with its author.
-fn quoted(message: &Value) -> Option<Quoted> {
+fn quoted(message: &Value, is_ours: bool) -> Option<Quoted> {
     let answered =
         [&message["reply_to_message"], &message["external_reply"]].into_iter().find(|one| one.is_object())?;
     let text = message["quote"]["text"].as_str().unwrap_or_else(|| words(answered));
-    let author = if answered["from"].is_object() { name(&answered["from"]) } else { String::new() };
-    Some(Quoted { author: one_line(&author), text: text.to_owned() })
-        .filter(|quoted| !quoted.text.trim().is_empty())
+    let author = match answered.get("from").filter(|from| from.is_object()) {
+        // In quotes, so that no name passes for these words.
+        _ if is_ours => "your own message".to_owned(),
+        Some(from) => format!("{:?}", one_line(&name(from))),
+        None => String::new(),
+    };
+    Some(Quoted { author, text: text.to_owned() }).filter(|quoted| !quoted.text.trim().is_empty())
 }
 
 fn shown_keyboard(markup: &Value) -> Keyboard {
@@ -287,9 +296,11 @@ mod tests {
         assert!(!read.arrival.context.is_overheard);
         assert_eq!(read.replies_to.as_deref(), Some("9"));
         let quoted = read.arrival.context.quoted.unwrap();
-        assert_eq!((quoted.author.as_str(), quoted.text.as_str()), ("Codex", "Shall I?"));
+        assert_eq!((quoted.author.as_str(), quoted.text.as_str()), ("your own message", "Shall I?"));
         reply["reply_to_message"]["from"]["id"] = 7.into();
         assert!(is_overheard(&reply) && incoming(&reply).unwrap().replies_to.is_none());
+        let quoted = incoming(&reply).unwrap().arrival.context.quoted.unwrap();
+        assert_eq!(quoted.author, "\"Codex\"", "anybody may have that name");
         let mut alone = said("lunch?");
         alone["chat"] = json!({"id": 42, "type": "private"});
         assert!(!is_overheard(&alone));
@@ -358,6 +369,9 @@ mod tests {
         assert_eq!((tapped.conversation.as_str(), tapped.message_id.as_str()), ("42", "9"));
         assert_eq!((tapped.sender.name.as_str(), tapped.room), ("ada", Room::Direct));
         assert_eq!(tapped.keyboard.0[0][0].text, "Yes");
+        let state = State { polled_at: 1_700_000_000_000, ..state };
+        let later = Reader { channel: "telegram", bot: "4711", state: &state }.tapped(&callback).unwrap();
+        assert_eq!((tapped.at, later.at), (0, 1_700_000_000_000), "after the last poll");
         assert_eq!((message_number("42/5", 42), message_number("42/5", 43)), (Some(5), None));
     }
 }
