@@ -30,6 +30,7 @@ use crate::task::{Limits, Parked, Settings, ShownStatus, Status, Task, TaskId, T
 use crate::token;
 use crate::trust::Trust;
 
+mod attachments;
 mod background;
 mod counters;
 mod decide;
@@ -673,6 +674,7 @@ fn changed_task(write: &Write) -> Option<TaskId> {
         | Write::SaveDelivery(_)
         | Write::AddMessage(_)
         | Write::SaveMessage(_)
+        | Write::SaveAttachment(_)
         | Write::SaveConversation(_)
         | Write::SaveChannel(_)
         | Write::SaveToken(_)

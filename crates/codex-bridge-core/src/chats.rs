@@ -6,10 +6,12 @@
 mod channels;
 mod effects;
 mod facts;
+mod files;
 mod intake;
 mod message_turn;
 mod pairing;
 mod worker;
+mod workspace_folder;
 
 use std::sync::Arc;
 
@@ -21,6 +23,7 @@ pub use crate::inbox::machine::decisions::{Choice, Verdict};
 pub use crate::inbox::strangers::Knock;
 pub use crate::request::Button;
 pub use effects::PendingVerdict;
+pub use files::WantedFiles;
 pub use message_turn::MessageTurn;
 
 /// The open channels and their messages. Clones are cheap; the work goes on as long as one exists.

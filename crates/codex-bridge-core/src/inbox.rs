@@ -6,6 +6,7 @@
 //! when to stop answering another agent.
 
 pub mod answer;
+pub mod attachment;
 pub mod command;
 pub(crate) mod deferred;
 pub mod form;
@@ -16,6 +17,7 @@ pub mod reply;
 pub mod rounds;
 pub mod rules;
 pub(crate) mod strangers;
+pub mod transcriber;
 
 use std::time::Duration;
 
@@ -26,6 +28,7 @@ use crate::outbox::DeliveryId;
 use crate::request::RequestName;
 use crate::task::{TaskId, TimeMs};
 
+pub use attachment::{Attached, Attachment, AttachmentRecord, Content};
 pub use command::{COMMANDS, Command};
 pub use rules::{Allowed, Rules, WhenFull, WhileRunning};
 
@@ -63,6 +66,8 @@ pub struct Arrival {
     pub sent_at: TimeMs,
     /// What it refers to.
     pub context: Context,
+    /// The files that came with it.
+    pub attachments: Vec<Attachment>,
 }
 
 /// What a message refers to.
@@ -191,7 +196,7 @@ pub struct Message {
     pub position: Option<i64>,
     /// The beginning of the text, redacted.
     pub summary: String,
-    /// The sealed text. It is erased once the message is answered, unless it can be retried.
+    /// The sealed text. It is erased once the message is answered, unless it can be retried. Its files are deleted with it.
     pub sealed_text: Option<Vec<u8>>,
     /// What to do with the message.
     pub kind: MessageKind,
@@ -201,6 +206,9 @@ pub struct Message {
     /// The source's id of the message of which this is a new version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edits: Option<String>,
+    /// Whether files came with it.
+    #[serde(default, skip_serializing_if = "Attached::is_nothing")]
+    pub attached: Attached,
     /// How far the message has come.
     pub state: MessageState,
     /// How many attempts have failed.

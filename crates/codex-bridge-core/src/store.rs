@@ -14,7 +14,9 @@ use codex_session::RequestKey;
 use futures_util::future::BoxFuture;
 
 use crate::event::{Event, NewEvent, Seq};
-use crate::inbox::{self, ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId};
+use crate::inbox::{
+    self, AttachmentRecord, ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId,
+};
 use crate::outbox::{Delivery, DeliveryId, DeliveryState};
 use crate::request::{RequestName, RequestRecord, RequestState, WholeChanges};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
@@ -97,6 +99,12 @@ pub trait Store: Send + Sync + 'static {
     /// For each conversation of a channel, the next unfinished message, and all that need not wait; the oldest first.
     fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> StoreFuture<'a, Vec<Message>>;
 
+    /// The files of a message, by number, without their content.
+    fn attachments<'a>(&'a self, id: &'a MessageId) -> StoreFuture<'a, Vec<AttachmentRecord>>;
+
+    /// The sealed content of one file of a message.
+    fn attachment_content<'a>(&'a self, id: &'a MessageId, number: u32) -> StoreFuture<'a, Option<Vec<u8>>>;
+
     /// The conversations of a channel, the last changed first; only the one with this key if `key` is given.
     fn conversations<'a>(
         &'a self,
@@ -149,8 +157,10 @@ pub enum Write {
     SaveDelivery(Box<Delivery>),
     /// Adds a message, unless its channel already brought it.
     AddMessage(Box<Message>),
-    /// Replaces a message. Only its owner may do so.
+    /// Replaces a message. Only its owner may do so. A message without a text loses its files too.
     SaveMessage(Box<Message>),
+    /// Adds or replaces a file of a message. Does nothing if the message is not stored.
+    SaveAttachment(Box<AttachmentRecord>),
     /// Adds or replaces a conversation.
     SaveConversation(Box<Conversation>),
     /// Adds or replaces a channel.

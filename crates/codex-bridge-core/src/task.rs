@@ -557,6 +557,9 @@ pub struct TurnRecord {
     pub sealed_prompt: Option<Vec<u8>>,
     /// The beginning of the prompt, redacted.
     pub prompt_summary: String,
+    /// The id of the message whose images are given to Codex with the prompt.
+    #[serde(default)]
+    pub images_of: Option<String>,
     /// Codex's id of the turn, once known.
     pub turn_id: Option<TurnId>,
     /// How the turn ended; `None` for a turn that has not ended or was never sent.

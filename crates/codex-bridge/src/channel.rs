@@ -37,13 +37,16 @@ mod supervisor;
 mod targets;
 mod telegram;
 mod text;
+mod transcribe;
 mod webhook;
+mod websocket;
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use codex_bridge_core::Chats;
 use codex_bridge_core::chats::{Choice, Verdict};
+use codex_bridge_core::inbox::attachment::FileReference;
 use codex_bridge_core::inbox::{
     Arrival, ChannelName, ConversationKey, Message, MessageId, Receipt, WhenFull,
 };
@@ -54,6 +57,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
+use http::DownloadError;
 pub use secret::Env;
 use settings::{Kind, OpenedChannel, Opening};
 
@@ -136,6 +140,14 @@ pub trait Receiving: Channel {
     /// Called when received messages are stored or refused; the channel may now confirm them to the platform.
     fn received(&self, _receipts: Vec<Receipt>) -> BoxFuture<'_, ()> {
         std::future::ready(()).boxed()
+    }
+
+    /// Downloads a file of a message, by the reference that the channel gave it. Called only for files of senders who may write.
+    fn download<'a>(
+        &'a self,
+        _reference: &'a FileReference,
+    ) -> BoxFuture<'a, Result<Vec<u8>, DownloadError>> {
+        std::future::ready(Err(no_files())).boxed()
     }
 
     /// What happens to new messages while the inbox is full.
@@ -356,4 +368,9 @@ impl ChannelError {
             Self::Fatal(reason) | Self::Retry { reason, .. } => reason,
         }
     }
+}
+
+/// The answer of a channel that downloads nothing.
+fn no_files() -> DownloadError {
+    DownloadError::Refused("no files are fetched from this platform".to_owned())
 }

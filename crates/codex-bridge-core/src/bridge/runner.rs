@@ -157,13 +157,14 @@ impl<'a> Runner<'a> {
         let (journal, mut told) = mpsc::channel(JOURNAL);
         let opened = self.open(&mut told, journal, mode).await?;
         let Some(session) = opened else { return Ok(()) };
+        let input = self.inner.input_of(&self.turn, prompt).await?;
         failpoint::hit("thread.before_record");
         self.thread_opened(&session).await?;
         failpoint::hit("thread.recorded");
         self.about_to_send().await?;
         failpoint::hit("prompt.recorded");
 
-        let turn = session.run_turn(prompt, self.turn_options(mode));
+        let turn = session.run_turn(input, self.turn_options(mode));
         tokio::pin!(turn);
         // `run_turn` must begin before the early steers, which need a turn to be added to.
         let mut ended = (&mut turn).now_or_never();

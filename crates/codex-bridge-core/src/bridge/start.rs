@@ -1,7 +1,7 @@
 //! Starts and continues tasks. A call that is repeated under the same name has no second effect.
 
 use super::handover::OpensTask;
-use super::{Author, Bridge, Continued, Error, NewTask, QueuedBy, TaskView};
+use super::{Author, Bridge, Continued, Error, Inner, NewTask, QueuedBy, TaskView};
 use crate::failpoint;
 use crate::inbox::machine::ChatTurn;
 use crate::inbox::reply::{self, ReplyText};
@@ -116,7 +116,16 @@ impl Bridge {
 
     /// Gives a chat message its turn, in one transaction, of the conversation's task or of a new one.
     pub(crate) async fn begin_chat_turn(&self, turn: ChatTurn, by: Author) -> Result<(), Error> {
-        let ChatTurn { mut message, mut conversation, prompt, settings, limit, asks_in, is_forgotten } = turn;
+        let ChatTurn {
+            mut message,
+            mut conversation,
+            prompt,
+            has_images,
+            settings,
+            limit,
+            asks_in,
+            is_forgotten,
+        } = turn;
         let (inner, now) = (&self.inner, message.updated_at);
         inner.check_prompt(&prompt)?;
         let _changing = inner.changing.lock().await;
@@ -147,6 +156,9 @@ impl Bridge {
                 inner.first_turn(&new, asks_in, now)?
             }
         };
+        if has_images {
+            Inner::give_images(&mut batch, &message.id);
+        }
         if is_forgotten {
             let id = DeliveryId(format!("{}-forgotten", message.own_reply_id()));
             let delivery =

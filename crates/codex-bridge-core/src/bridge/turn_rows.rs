@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Author, Error, Inner, NewTask, state_event};
 use crate::event::Line;
+use crate::inbox::MessageId;
 use crate::store::{self, Write};
 use crate::task::{
     Before, Notification, NotificationStatus, Settings, Status, Task, TaskId, TimeMs, TurnProgress,
@@ -93,6 +94,7 @@ impl Inner {
             progress: TurnProgress::Recorded,
             sealed_prompt: Some(self.key.seal(prompt.as_bytes(), task_id.as_str())?),
             prompt_summary: self.summary(prompt),
+            images_of: None,
             turn_id: None,
             outcome: None,
             final_text: None,
@@ -197,6 +199,15 @@ impl Inner {
                     }
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// Puts the message whose images are given to Codex into the row of the turn.
+    pub(super) fn give_images(batch: &mut [Write], message_id: &MessageId) {
+        for write in batch {
+            if let Write::SaveTurn(turn) = write {
+                turn.images_of = Some(message_id.0.clone());
             }
         }
     }

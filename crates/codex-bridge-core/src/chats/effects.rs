@@ -105,12 +105,22 @@ impl Chats {
                 self.inbox.wake();
             }
             Effect::Reply(reply) => self.reply(*reply, now).await?,
-            Effect::Rewrite(message, text) => {
-                let rewritten = self.rewritten(*message, &text)?;
-                self.inner().commit(vec![rewritten]).await?;
+            Effect::Rewrite(message, text, files_of) => {
+                let mut batch = match files_of.filter(|_| !message.attached.is_nothing()) {
+                    Some(from) => self.copied_files(&from, &message.id).await?,
+                    None => Vec::new(),
+                };
+                batch.push(self.rewritten(*message, &text)?);
+                self.inner().commit(batch).await?;
                 self.inbox.wake();
             }
+            Effect::Transcribe => self.transcribe(rules, message).await?,
+            Effect::Place(cwd, place, files) => {
+                let placed = self.place_files(message, &cwd, place, files).await?;
+                return Ok(Some(Outcome::Placed(placed)));
+            }
             Effect::Tell(id, task, text) => {
+                let text = self.inner().config.redactor.redact(&text);
                 let content = Content::Reply(notice::Reply::new(task.as_deref(), &text));
                 self.say_once(id, &message.reply_to, content, now).await?;
             }

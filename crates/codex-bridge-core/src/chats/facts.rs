@@ -12,7 +12,7 @@ use crate::event::{Diff, Line};
 use crate::inbox::machine::decisions::{Named, Visibility, bare};
 use crate::inbox::machine::{self, Facts, Failure, KnownTask, LISTED, Outcome};
 use crate::inbox::{
-    ChannelName, Command, Conversation, ConversationKey, Message, MessageKind, MessageState, Rules,
+    Attached, ChannelName, Command, Conversation, ConversationKey, Message, MessageKind, MessageState, Rules,
     WhileRunning,
 };
 use crate::outbox::{self, Delivery};
@@ -69,6 +69,9 @@ impl Chats {
         let is_over = facts.task.as_ref().is_some_and(|task| task.status.is_finished());
         match state {
             machine::NextStep::Prompt(_) => {
+                if message.attached == Attached::Files {
+                    facts.files = inner.files_of(&message.id).await?;
+                }
                 facts.workspace = Some(workspace(&facts.rules, facts.conversation.as_ref()));
             }
             machine::NextStep::Command(command) => {

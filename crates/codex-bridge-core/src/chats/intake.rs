@@ -9,19 +9,23 @@ use tracing::error;
 use super::{Chats, pairing};
 use crate::bridge::Error;
 use crate::failpoint;
+use crate::inbox::attachment;
 use crate::inbox::deferred::Deferred;
 use crate::inbox::intake::{self, Admission, HOUR_MS, IntakeFacts, TEXT_BYTES};
 use crate::inbox::reply::{self, ReplyText};
 use crate::inbox::strangers::{Knock, KnockLine};
 use crate::inbox::{
-    Arrival, ChannelName, ChannelRecord, ConversationKey, Message, MessageId, MessageState, Party, Receipt,
-    Received, Rules, WhenFull, machine, rounds,
+    Arrival, Attached, Attachment, AttachmentRecord, ChannelName, ChannelRecord, ConversationKey, Message,
+    MessageId, MessageState, Party, Receipt, Received, Rules, WhenFull, machine, rounds,
 };
+use crate::outbox::DeliveryId;
 use crate::store::{MessageFilter, Write};
 use crate::task::TimeMs;
 
 /// A source that waits for room is read on after this time in any case.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// What is said of files that came with a command.
+const NO_FILES: &str = "What you sent with this command was not given to Codex. Send it with a message.";
 /// The pause between two counts of waiting messages, unless a reply is finished first.
 const COUNT_AGAIN: Duration = Duration::from_secs(2);
 
@@ -57,6 +61,7 @@ impl Chats {
             now: self.inner().now(),
             known: self.known(channel, &arrivals).await?,
             taken: Vec::new(),
+            files: Vec::new(),
             others: Vec::new(),
         };
         let mut receipts = Vec::new();
@@ -64,9 +69,10 @@ impl Chats {
             let external_id = arrival.external_id.clone();
             receipts.push(Receipt { external_id, receipt: batch.take(arrival).await? });
         }
-        let Batch { taken, others: mut writes, now, .. } = batch;
+        let Batch { taken, files, others: mut writes, now, .. } = batch;
         let places: Vec<String> = taken.iter().map(|message| message.reply_to.clone()).collect();
         writes.extend(taken.into_iter().map(|message| Write::AddMessage(Box::new(message))));
+        writes.extend(files.into_iter().map(|file| Write::SaveAttachment(Box::new(file))));
         // A deferred message has not been read: after a restart, the source must offer it again.
         let is_read = receipts.iter().all(|one| one.receipt != Received::NoRoom);
         if let Some(cursor) = cursor.filter(|_| is_read) {
@@ -176,6 +182,8 @@ struct Batch<'a> {
     known: HashMap<String, MessageId>,
     /// New messages, the oldest first.
     taken: Vec<Message>,
+    /// The files of new messages.
+    files: Vec<AttachmentRecord>,
     /// Other writes of the same transaction.
     others: Vec<Write>,
 }
@@ -194,7 +202,7 @@ impl Batch<'_> {
         Ok(received)
     }
 
-    async fn receive(&mut self, arrival: Arrival) -> Result<Received, Error> {
+    async fn receive(&mut self, mut arrival: Arrival) -> Result<Received, Error> {
         if let Some(id) = self.known.get(&arrival.external_id) {
             return Ok(Received::Known { id: id.clone() });
         }
@@ -211,6 +219,7 @@ impl Batch<'_> {
             self.others.extend(self.chats.invitation(self.rules, &arrival, self.now));
             return Ok(Received::Refused);
         }
+        attachment::limit(&mut arrival.attachments);
         let mut message = self.message(&arrival)?;
         let facts = self.intake_facts(&message).await?;
         match intake::admit(&message, arrival.text.len(), self.rules, &facts, self.now) {
@@ -228,6 +237,7 @@ impl Batch<'_> {
             Admission::Defer => return Ok(Received::NoRoom),
         }
         let id = message.id.clone();
+        self.take_files(&mut message, arrival.attachments)?;
         self.known.insert(arrival.external_id, id.clone());
         self.taken.push(message);
         Ok(Received::Taken { id })
@@ -240,6 +250,23 @@ impl Batch<'_> {
             return Ok(Some(taken.clone()));
         }
         self.chats.message_named(&self.rules.channel, edits).await
+    }
+
+    /// Adds the files of a message. Those of a command are left out, and the sender is told.
+    fn take_files(&mut self, message: &mut Message, files: Vec<Attachment>) -> Result<(), Error> {
+        if files.is_empty() || message.sealed_text.is_none() {
+            message.attached = Attached::Nothing;
+            return Ok(());
+        }
+        if intake::takes_files(message.kind) {
+            self.files.extend(self.chats.inner().attachment_rows(&message.id, files)?);
+            return Ok(());
+        }
+        message.attached = Attached::Nothing;
+        let id = DeliveryId(format!("{}-files", message.own_reply_id()));
+        let delivery = reply::delivery(message, id, None, ReplyText::plain(NO_FILES), self.now);
+        self.others.push(Write::AddDelivery(Box::new(delivery)));
+        Ok(())
     }
 
     fn message(&self, arrival: &Arrival) -> Result<Message, Error> {

@@ -21,7 +21,8 @@ use crate::inbox::deferred::Deferred;
 use crate::inbox::machine::{self, Effect, Outcome};
 use crate::inbox::strangers::Strangers;
 use crate::inbox::{
-    ChannelName, ConversationKey, Message, MessageId, MessageKind, MessageState, Rules, WhileRunning,
+    Attached, ChannelName, ConversationKey, Message, MessageId, MessageKind, MessageState, Rules,
+    WhileRunning,
 };
 use crate::request::RequestName;
 use crate::store::{self, MessageFilter, Store};
@@ -316,6 +317,10 @@ impl Chats {
         match (message.kind, is_running) {
             // Some commands and answers take as long as Codex takes.
             (MessageKind::UrgentCommand | MessageKind::Command | MessageKind::Response, false) => {
+                self.spawn_drive(rules, &message, WorkItem::Message(message.id.clone()));
+            }
+            // So does making text of speech.
+            (MessageKind::Prompt, false) if message.attached == Attached::Speech => {
                 self.spawn_drive(rules, &message, WorkItem::Message(message.id.clone()));
             }
             (MessageKind::Steer, false) => self.spawn_drive(rules, &message, additions(&message)),

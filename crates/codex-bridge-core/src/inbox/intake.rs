@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::{
-    About, Arrival, Command, Context, Message, MessageId, MessageKind, MessageState, Party, Quoted, Rules,
-    WhenFull, hops,
+    About, Arrival, Attached, Attachment, Command, Content, Message, MessageId, MessageKind, MessageState,
+    Party, Quoted, Rules, WhenFull, hops,
 };
 use crate::task::TimeMs;
 
@@ -199,16 +199,12 @@ pub fn message(
         hops: if is_agent { hops::of(text) } else { 0 },
         reply_to: arrival.reply_to.clone(),
         position: arrival.position,
-        summary: summary(&kept(text, arrival)),
+        summary: summary(&with_names(kept(text, arrival), arrival)),
         sealed_text: Some(sealed_text),
-        kind: match &arrival.context {
-            Context { edits: Some(_), .. } => MessageKind::Edit,
-            // Only people can give commands.
-            _ if is_agent => MessageKind::Prompt,
-            Context { about, .. } => kind(text, about.as_ref()),
-        },
+        kind: kind_of(arrival),
         about: arrival.context.about.clone(),
         edits: arrival.context.edits.clone(),
+        attached: Attached::of(&arrival.attachments),
         state: MessageState::Received,
         attempts: 0,
         next_at: now,
@@ -256,12 +252,35 @@ pub fn with_quotation(arrival: &Arrival) -> Cow<'_, str> {
     let Some(quoted) = arrival.context.quoted.as_ref().filter(|_| arrival.context.about.is_none()) else {
         return text.into();
     };
+    let is_unreadable = |file: &Attachment| matches!(file.content, Content::Unreadable(_));
+    if text.trim().is_empty() && arrival.attachments.iter().all(is_unreadable) {
+        // Nothing is said about the quotation.
+        return text.into();
+    }
     match Command::parse(text).filter(|_| arrival.sender.party == Party::Person) {
         None => format!("{}{text}", quotation(quoted)).into(),
         Some(Command::Enqueue(rest)) => format!("/queue {}{rest}", quotation(quoted)).into(),
         Some(Command::Steer(rest)) => format!("/steer {}{rest}", quotation(quoted)).into(),
         Some(_) => text.into(),
     }
+}
+
+/// The text, unless it is only a quotation, of which nothing is said.
+pub fn without_lone_quotation(text: &str) -> &str {
+    let is_head = |line: &str| line.starts_with("In reply to") && line.ends_with(':');
+    let mut lines = text.trim().lines();
+    let is_lone = lines.next().is_some_and(is_head) && lines.all(|line| line.starts_with("> "));
+    if is_lone { "" } else { text }
+}
+
+/// The text, and the names of the files that came with it.
+fn with_names<'a>(text: Cow<'a, str>, arrival: &Arrival) -> Cow<'a, str> {
+    if arrival.attachments.is_empty() {
+        return text;
+    }
+    let names: Vec<String> = arrival.attachments.iter().map(|file| format!("[{}]", file.label())).collect();
+    let gap = if text.trim().is_empty() { "" } else { " " };
+    format!("{text}{gap}{}", names.join(" ")).into()
 }
 
 fn quotation(Quoted { author, text }: &Quoted) -> String {
@@ -284,6 +303,46 @@ pub fn is_short_word(text: &str) -> bool {
     words.peek().is_some() && words.all(|word| SHORT_WORDS.contains(&word))
 }
 
+/// Whether files of such a message are kept. A command has none.
+pub fn takes_files(kind: MessageKind) -> bool {
+    matches!(kind, MessageKind::Prompt | MessageKind::Response | MessageKind::Edit)
+}
+
+/// Whether the files of a message are worth being fetched: its sender may write, and it will be worked on.
+pub fn wants_files(arrival: &Arrival, rules: &Rules, now: TimeMs) -> bool {
+    let context = &arrival.context;
+    let is_overheard = context.is_overheard && context.about.is_none() && rules.mention_only;
+    let sender = &arrival.sender;
+    let age = u128::try_from(now - arrival.sent_at).unwrap_or_default();
+    !is_overheard
+        && rules.role(&sender.id, sender.party, &arrival.conversation).is_some()
+        && rules.max_age.is_none_or(|max_age| age <= max_age.as_millis())
+        && takes_files(kind_of(arrival))
+}
+
+/// What to do with a message.
+fn kind_of(arrival: &Arrival) -> MessageKind {
+    if arrival.context.edits.is_some() {
+        return MessageKind::Edit;
+    }
+    // Only people can give commands.
+    if arrival.sender.party == Party::Agent {
+        return MessageKind::Prompt;
+    }
+    match kind(beginning(&arrival.text), arrival.context.about.as_ref()) {
+        // Only words can be added to a turn.
+        MessageKind::Steer if !arrival.attachments.is_empty() => MessageKind::Prompt,
+        // A file answers nothing.
+        MessageKind::Response
+            if !arrival.attachments.is_empty()
+                && (arrival.context.about.is_none() || arrival.text.trim().is_empty()) =>
+        {
+            MessageKind::Prompt
+        }
+        kind => kind,
+    }
+}
+
 /// What to do with a person's message that is no new version of another.
 pub fn kind(text: &str, about: Option<&About>) -> MessageKind {
     match Command::parse(text) {
@@ -296,147 +355,4 @@ pub fn kind(text: &str, about: Option<&About>) -> MessageKind {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::store::conformance::samples;
-
-    const NOW: TimeMs = 10_000;
-
-    /// A message of an agent on a channel that puts messages off, just sent.
-    fn of_agent() -> (Message, Rules, IntakeFacts) {
-        let rules = Rules { when_full: WhenFull::PutOff, ..Rules::new("chat", Vec::new(), BTreeMap::new()) };
-        let message = Message { hops: 0, sent_at: NOW, ..samples::message(1, "room") };
-        (message, rules, IntakeFacts { limit_bytes: 100, ..IntakeFacts::default() })
-    }
-
-    fn check(change: impl FnOnce(&mut Message, &mut Rules, &mut IntakeFacts), bytes: usize, expected: &str) {
-        let (mut message, mut rules, mut facts) = of_agent();
-        change(&mut message, &mut rules, &mut facts);
-        let admission = format!("{:?}", admit(&message, bytes, &rules, &facts, NOW));
-        assert!(admission.contains(expected), "{admission} is not {expected}");
-    }
-
-    #[test]
-    fn what_is_old_far_travelled_or_one_too_many_is_kept_in_silence() {
-        check(|_, _, _| {}, 100, "Take");
-        check(|_, rules, _| rules.max_age = Some(Duration::ZERO), 1, "Take");
-        let old = |message: &mut Message, rules: &mut Rules, _: &mut IntakeFacts| {
-            (message.sent_at, rules.max_age) = (NOW - 3_001, Some(Duration::from_secs(3)));
-        };
-        check(old, 1, "it was too old: 3 s when it came in; the limit is 3 s\", said: None");
-        check(|message, _, _| message.hops = 2, 1, "it was already forwarded by 2 bridges");
-        check(|_, _, facts| facts.of_agent_lately = 30, 1, "30 times within an hour; the limit is 30");
-        let of_person = |message: &mut Message, _: &mut Rules, facts: &mut IntakeFacts| {
-            (message.party, message.hops) = (Party::Person, 9);
-            (facts.of_agent_lately, facts.of_agents_in_a_row) = (99, 999);
-        };
-        check(of_person, 1, "Take");
-    }
-
-    #[test]
-    fn agents_that_go_on_too_long_are_told_once() {
-        check(|_, _, facts| facts.of_agents_in_a_row = 100, 1, "said: Some(\"Agents have written");
-        let again = |_: &mut Message, _: &mut Rules, facts: &mut IntakeFacts| {
-            (facts.of_agents_in_a_row, facts.last_error) = (100, Some(ENDLESS.to_owned()));
-        };
-        check(again, 1, "said: None, keeps_text: true");
-    }
-
-    #[test]
-    fn what_is_too_long_is_refused_whole_and_its_sender_hears_why() {
-        check(|_, _, _| {}, 101, "was not taken: it has 101 bytes; the limit is 100");
-        check(|_, _, _| {}, 101, "keeps_text: false");
-    }
-
-    #[test]
-    fn without_room_a_message_is_put_off_unless_it_is_urgent_or_its_source_waits() {
-        let full = |facts: &mut IntakeFacts| facts.waiting_here = 200;
-        check(|_, _, facts| full(facts), 1, "Defer");
-        check(|_, _, facts| facts.waiting_in_all = 5_000, 1, "Defer");
-        check(|_, _, facts| facts.is_behind = true, 1, "Defer");
-        let urgent = |message: &mut Message, _: &mut Rules, facts: &mut IntakeFacts| {
-            message.kind = MessageKind::UrgentCommand;
-            full(facts);
-        };
-        check(urgent, 1, "Take");
-        let read = |_: &mut Message, rules: &mut Rules, facts: &mut IntakeFacts| {
-            rules.when_full = WhenFull::ReadLater;
-            full(facts);
-        };
-        check(read, 1, "Take");
-    }
-
-    fn arrival(party: Party, text: &str, context: Context) -> Arrival {
-        let sender = super::super::Sender { id: "42".to_owned(), name: "Ada".to_owned(), party };
-        Arrival {
-            external_id: "-1001/5".to_owned(),
-            conversation: "room".into(),
-            sender,
-            room: super::super::Room::Shared,
-            text: text.to_owned(),
-            reply_to: "chat:room".to_owned(),
-            context,
-            position: None,
-            sent_at: NOW,
-        }
-    }
-
-    fn stored(arrival: &Arrival) -> Message {
-        let rules = Rules::new("chat", Vec::new(), BTreeMap::new());
-        message("in-1".into(), &rules, arrival, Vec::new(), str::to_owned, NOW)
-    }
-
-    #[test]
-    fn a_new_version_of_an_agents_message_is_no_message_of_its_own() {
-        let context = Context { edits: Some("-1001/5".to_owned()), ..Context::default() };
-        let edit = arrival(Party::Agent, "Working · 5 s", context);
-        assert_eq!(stored(&edit).kind, MessageKind::Edit);
-        let rules = Rules::new("chat", Vec::new(), BTreeMap::new());
-        let original = stored(&arrival(Party::Agent, "Working", Context::default()));
-        let begun = Message { state: MessageState::Running, ..original.clone() };
-        let is_wanted = [Some(&original), Some(&begun), None].map(|one| is_for_bot(&edit, one, &rules));
-        assert_eq!(is_wanted, [true, false, false]);
-    }
-
-    #[test]
-    fn a_text_that_says_only_yes_or_no_is_told_from_one_that_says_more() {
-        for text in ["yes", " Ok! ", "Yes, do it.", "👍"] {
-            assert!(is_short_word(text), "{text}");
-        }
-        for text in ["", "...", "no, use the other file", "why?"] {
-            assert!(!is_short_word(text), "{text}");
-        }
-    }
-
-    #[test]
-    fn each_line_of_a_quotation_is_marked() {
-        let quoted = Quoted { author: String::new(), text: "a\rb\u{2028}c\r\nd\ne".to_owned() };
-        assert_eq!(quotation(&quoted), "In reply to:\n> a\n> b\n> c\n> d\n> e\n\n");
-    }
-
-    #[test]
-    fn a_new_version_of_an_old_message_is_taken() {
-        let old = |kind| {
-            move |message: &mut Message, rules: &mut Rules, _: &mut IntakeFacts| {
-                (message.party, message.kind, message.sent_at) = (Party::Person, kind, 0);
-                rules.max_age = Some(Duration::from_secs(3));
-            }
-        };
-        check(old(MessageKind::Edit), 1, "Take");
-        check(old(MessageKind::Prompt), 1, "Refuse");
-    }
-
-    #[test]
-    fn the_inbox_keeps_nothing_of_an_answer_that_is_a_reply() {
-        let about = Some(super::super::About::Reply("req-1".into()));
-        let kept = stored(&arrival(
-            Party::Person,
-            "my mother's maiden name",
-            Context { about, ..Context::default() },
-        ));
-        assert!(!kept.summary.contains("maiden"), "{}", kept.summary);
-    }
-}
+mod tests;

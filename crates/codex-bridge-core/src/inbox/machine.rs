@@ -19,8 +19,8 @@
 use codex_session::SteerOutcome;
 
 use super::{
-    About, Command, Conversation, Message, MessageKind, MessageState as Stored, Party, Rules, WhileRunning,
-    reply,
+    About, Attached, Command, Conversation, Message, MessageKind, MessageState as Stored, Party, Rules,
+    WhileRunning, reply,
 };
 use crate::outbox::DeliveryId;
 use crate::outbox::notice::TextFormat;
@@ -31,6 +31,7 @@ use crate::task::{EscalationRule, Settings, Status, Task, TaskId, TimeMs};
 mod commands;
 pub mod decisions;
 mod edits;
+mod files;
 mod interface;
 mod responses;
 mod threads;
@@ -188,6 +189,9 @@ fn is_past(message: &Message, now: TimeMs) -> bool {
 
 /// Begins the next turn of the conversation.
 fn begin(message: &Message, prompt: String, facts: &Facts, now: TimeMs) -> Vec<Effect> {
+    if message.attached == Attached::Speech {
+        return vec![Effect::Transcribe];
+    }
     if let Some(task) = facts.task.as_ref().filter(|task| !task.status.is_finished()) {
         // Another caller runs a turn of it.
         return vec![Effect::Await(task.id.clone())];
@@ -198,6 +202,11 @@ fn begin(message: &Message, prompt: String, facts: &Facts, now: TimeMs) -> Vec<E
         Ok(workspace) => workspace,
         Err(failure) => return failed(message, rules, &failure, now),
     };
+    let files::Prepared { prompt, told, has_images } =
+        match files::prepare(message, prompt, facts, (&cwd, place), now) {
+            Ok(prepared) => prepared,
+            Err(first) => return vec![first],
+        };
     // The operator may have taken it off the list since it was chosen.
     let is_listed = |model: &String| rules.models.contains(model);
     let settings = Settings {
@@ -215,7 +224,7 @@ fn begin(message: &Message, prompt: String, facts: &Facts, now: TimeMs) -> Vec<E
     // The text is kept until the turn has ended well: after a failure it can be retried.
     let begun =
         Message { state: Stored::Running, attempts: 0, error: None, updated_at: now, ..message.clone() };
-    vec![Effect::Begin(Box::new(ChatTurn {
+    let turn = Effect::Begin(Box::new(ChatTurn {
         is_forgotten: conversation.is_forgotten(facts.keep_tasks, now),
         conversation: Conversation { updated_at: now, ..conversation },
         // Fixed for the whole turn, even if others write in the meantime.
@@ -223,8 +232,10 @@ fn begin(message: &Message, prompt: String, facts: &Facts, now: TimeMs) -> Vec<E
         message: begun,
         limit: rules.turn_limit,
         prompt,
+        has_images,
         settings,
-    }))]
+    }));
+    told.into_iter().chain([turn]).collect()
 }
 
 /// Whether somebody who reads the replies may decide.
@@ -349,7 +360,9 @@ fn next_to_add(running: &Message, facts: &Facts, now: TimeMs) -> Option<Effect> 
     let is_wanted = facts.is_driven && facts.rules.while_running == WhileRunning::Steer;
     let next = next_in_line(&facts.waiting).filter(|_| is_wanted)?;
     let is_later = next.received_at > facts.begun_at(running);
-    let is_next = next.kind == MessageKind::Prompt && next.task_id.is_none() && is_later;
+    // Only words can be added to a turn.
+    let is_words = next.attached == Attached::Nothing;
+    let is_next = next.kind == MessageKind::Prompt && next.task_id.is_none() && is_later && is_words;
     let command = Command::parse(facts.next_text.as_deref().filter(|_| is_next)?);
     if next.party == Party::Person && matches!(command, Some(Command::Enqueue(_))) {
         return None;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use codex_session::{ApprovalMode, Escalations, Sandbox};
 use serde::{Deserialize, Serialize};
 
+use super::transcriber::Transcriber;
 use super::{ChannelName, ConversationKey, Message, Party, Room};
 use crate::token::Role;
 
@@ -63,6 +64,8 @@ pub struct Rules {
     pub agent_turns_per_hour: u32,
     /// How many messages of agents in a row are worked on in one conversation.
     pub agent_turns_in_a_row: u32,
+    /// Makes text of recordings, if the operator has a program for that.
+    pub transcriber: Option<Transcriber>,
     /// Whether the source keeps a watermark of messages that are done.
     pub acknowledges: bool,
 }
@@ -172,6 +175,7 @@ impl Rules {
             when_full: WhenFull::ReadLater,
             agent_turns_per_hour: 30,
             agent_turns_in_a_row: 100,
+            transcriber: None,
             acknowledges: false,
         }
     }

@@ -58,6 +58,7 @@ macro_rules! store_stories {
             conversations_and_channels_are_kept_by_name
             a_prune_forgets_conversations_long_after_their_tasks
             a_prune_forgets_messages_that_are_over
+            the_files_of_a_message_are_kept_for_as_long_as_its_text
             deliveries_are_found_by_name_task_and_state
             what_has_the_same_key_joins_until_it_is_tried
             of_each_target_one_delivery_is_next

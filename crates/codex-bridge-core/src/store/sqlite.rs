@@ -3,6 +3,7 @@
 //! No other module knows SQL.
 
 mod apply;
+mod attachments;
 mod backup;
 mod ballast;
 mod cell;
@@ -35,7 +36,9 @@ use super::{
     StoreFuture, TaskFilter, WithOpen, Write,
 };
 use crate::event::{Event, Seq};
-use crate::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message};
+use crate::inbox::{
+    AttachmentRecord, ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId,
+};
 use crate::outbox::Delivery;
 use crate::request::{RequestName, RequestRecord, WholeChanges};
 use crate::task::{Task, TaskId, TurnRecord};
@@ -186,6 +189,16 @@ impl Store for Sqlite {
     fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> StoreFuture<'a, Vec<Message>> {
         let channel = channel.clone();
         self.read(move |connection| messages::next(connection, &channel))
+    }
+
+    fn attachments<'a>(&'a self, id: &'a MessageId) -> StoreFuture<'a, Vec<AttachmentRecord>> {
+        let id = id.clone();
+        self.read(move |connection| attachments::of(connection, &id))
+    }
+
+    fn attachment_content<'a>(&'a self, id: &'a MessageId, number: u32) -> StoreFuture<'a, Option<Vec<u8>>> {
+        let id = id.clone();
+        self.read(move |connection| attachments::content(connection, &id, number))
     }
 
     fn conversations<'a>(

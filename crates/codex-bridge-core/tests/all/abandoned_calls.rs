@@ -194,6 +194,7 @@ fn rules(bench: &Workbench) -> Rules {
         when_full: codex_bridge_core::inbox::WhenFull::ReadLater,
         agent_turns_per_hour: 1,
         agent_turns_in_a_row: 1,
+        transcriber: None,
         acknowledges: false,
     }
 }
@@ -207,6 +208,7 @@ fn arrival() -> Arrival {
         text: "hello".to_owned(),
         reply_to: "chat:c-1".to_owned(),
         context: Context::default(),
+        attachments: Vec::new(),
         position: None,
         sent_at: 0,
     }

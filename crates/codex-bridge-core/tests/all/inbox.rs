@@ -41,6 +41,7 @@ pub fn from(who: &str, external_id: &str, text: &str) -> Arrival {
         text: text.to_owned(),
         reply_to: format!("stage:{who}"),
         context: Context::default(),
+        attachments: Vec::new(),
         position: None,
         sent_at: now_ms(),
     }

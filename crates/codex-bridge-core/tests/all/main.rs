@@ -11,6 +11,7 @@ mod escalations;
 mod hostile;
 mod inbox;
 mod inbox_deciding;
+mod inbox_files;
 mod inbox_order;
 mod memory_store;
 mod outbox;

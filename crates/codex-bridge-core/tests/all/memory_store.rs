@@ -9,7 +9,8 @@ use futures_util::future::ready;
 
 use codex_bridge_core::event::{Event, Line, NewEvent, Seq};
 use codex_bridge_core::inbox::{
-    ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageKind, MessageState,
+    AttachmentRecord, ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId,
+    MessageKind, MessageState,
 };
 use codex_bridge_core::outbox::{Delivery, DeliveryState, Occasion};
 use codex_bridge_core::request::{RequestName, RequestRecord, RequestState, WholeChanges};
@@ -40,6 +41,7 @@ struct Tables {
     /// Bytes by task and token.
     handed_over: BTreeMap<(TaskId, String), u64>,
     inbox: Vec<Message>,
+    attachments: BTreeMap<(MessageId, u32), AttachmentRecord>,
     conversations: BTreeMap<(ChannelName, ConversationKey), Conversation>,
     channels: BTreeMap<ChannelName, ChannelRecord>,
 }
@@ -71,6 +73,7 @@ impl Memory {
                 Write::SaveDelivery(delivery) => changed.save_delivery(*delivery)?,
                 Write::AddMessage(message) => changed.add_message(*message)?,
                 Write::SaveMessage(message) => changed.save_message(*message)?,
+                Write::SaveAttachment(one) => changed.save_attachment(*one),
                 Write::SaveConversation(one) => {
                     changed.conversations.insert((one.channel.clone(), one.key.clone()), *one);
                 }
@@ -229,9 +232,18 @@ impl Tables {
     }
 
     fn save_message(&mut self, message: Message) -> Result<(), Error> {
+        if message.sealed_text.is_none() {
+            self.attachments.retain(|(id, _), _| *id != message.id);
+        }
         let known = self.inbox.iter_mut().find(|known| known.id == message.id);
         *known.ok_or_else(|| refused("there is no such message"))? = message;
         Ok(())
+    }
+
+    fn save_attachment(&mut self, one: AttachmentRecord) {
+        if self.inbox.iter().any(|message| message.id == one.message_id) {
+            self.attachments.insert((one.message_id.clone(), one.number), one);
+        }
     }
 
     fn messages(&self, filter: &MessageFilter) -> Vec<Message> {
@@ -335,6 +347,8 @@ impl Tables {
         self.tasks = kept;
         let is_done = |state| matches!(state, MessageState::Acknowledged | MessageState::Dead);
         self.inbox.retain(|message| !(is_done(message.state) && message.updated_at < ended_before));
+        let inbox = &self.inbox;
+        self.attachments.retain(|(id, _), _| inbox.iter().any(|message| message.id == *id));
         let is_done = |one: &Delivery| !DeliveryState::UNFINISHED.contains(&one.state);
         self.outbox.retain(|one| one.task_id.is_some() || !is_done(one) || one.updated_at >= ended_before);
         for task in &over {
@@ -549,6 +563,21 @@ impl Store for Memory {
 
     fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> StoreFuture<'a, Vec<Message>> {
         Box::pin(async move { Ok(self.state().next_messages(channel)) })
+    }
+
+    fn attachments<'a>(&'a self, id: &'a MessageId) -> StoreFuture<'a, Vec<AttachmentRecord>> {
+        Box::pin(async move {
+            let state = self.state();
+            let own = state.attachments.range((id.clone(), 0)..=(id.clone(), u32::MAX));
+            Ok(own.map(|(_, one)| AttachmentRecord { sealed_content: None, ..one.clone() }).collect())
+        })
+    }
+
+    fn attachment_content<'a>(&'a self, id: &'a MessageId, number: u32) -> StoreFuture<'a, Option<Vec<u8>>> {
+        Box::pin(async move {
+            let state = self.state();
+            Ok(state.attachments.get(&(id.clone(), number)).and_then(|one| one.sealed_content.clone()))
+        })
     }
 
     fn conversations<'a>(

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use codex_bridge_core::event::{Event, Seq};
-use codex_bridge_core::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message};
+use codex_bridge_core::inbox::{
+    AttachmentRecord, ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId,
+};
 use codex_bridge_core::outbox::Delivery;
 use codex_bridge_core::request::{RequestName, RequestRecord, WholeChanges};
 use codex_bridge_core::store::sqlite::Sqlite;
@@ -202,6 +204,14 @@ impl Store for Stubborn {
     fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> StoreFuture<'a, Vec<Message>> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         self.store.next_messages(channel)
+    }
+
+    fn attachments<'a>(&'a self, id: &'a MessageId) -> StoreFuture<'a, Vec<AttachmentRecord>> {
+        self.store.attachments(id)
+    }
+
+    fn attachment_content<'a>(&'a self, id: &'a MessageId, number: u32) -> StoreFuture<'a, Option<Vec<u8>>> {
+        self.store.attachment_content(id, number)
     }
 
     fn conversations<'a>(

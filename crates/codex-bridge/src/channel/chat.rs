@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use codex_bridge_core::chats::{Choice, Verdict};
+use codex_bridge_core::inbox::attachment::FileReference;
 use codex_bridge_core::inbox::{
     Arrival, Context, ConversationKey, Message, MessageId, Receipt, Received, Room, Sender,
 };
@@ -23,6 +24,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use super::http::DownloadError;
 use super::targets::place_in;
 use super::text::{Body, Limits, Styled};
 use super::{
@@ -101,6 +103,14 @@ pub trait ChatApi: Send + Sync + 'static {
 
     /// See [`Receiving::receive`].
     fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Reading, ChannelError>>;
+
+    /// See [`Receiving::download`].
+    fn download<'a>(
+        &'a self,
+        _reference: &'a FileReference,
+    ) -> BoxFuture<'a, Result<Vec<u8>, DownloadError>> {
+        std::future::ready(Err(super::no_files())).boxed()
+    }
 
     /// Called when what was read is stored; the platform may now be told.
     fn received(&self) -> BoxFuture<'_, ()> {
@@ -324,6 +334,10 @@ impl<A: ChatApi> Receiving for Chat<A> {
         self.read(cursor).boxed()
     }
 
+    fn download<'a>(&'a self, reference: &'a FileReference) -> BoxFuture<'a, Result<Vec<u8>, DownloadError>> {
+        self.api.download(reference)
+    }
+
     fn received(&self, receipts: Vec<Receipt>) -> BoxFuture<'_, ()> {
         let mut memory = self.memory();
         // A message for which there was no room comes again.
@@ -410,6 +424,7 @@ fn arrival_of(tapped: &Tapped, command: &str) -> Arrival {
         room: tapped.room,
         text: command.to_owned(),
         context: Context::default(),
+        attachments: Vec::new(),
         reply_to: tapped.reply_to.clone(),
         position: None,
         sent_at: tapped.at,

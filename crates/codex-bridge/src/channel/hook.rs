@@ -136,6 +136,7 @@ impl Hook {
             text: body.text,
             reply_to: body.reply_to.unwrap_or_else(|| self.reply_to.clone()),
             context: Context::default(),
+            attachments: Vec::new(),
             position: None,
             sent_at: at.saturating_mul(1000),
         })

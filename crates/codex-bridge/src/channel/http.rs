@@ -2,7 +2,7 @@
 //!
 //! Errors never contain the address: for many services the address is the secret.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -69,6 +69,41 @@ impl From<Error> for ChannelError {
     fn from(error: Error) -> Self {
         let why = format!("the platform cannot be reached: {error}");
         if error == Error::Address { Self::Fatal(why) } else { Self::retry(why) }
+    }
+}
+
+/// Why a file was not downloaded, in words for people. They never contain the address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DownloadError {
+    /// The file is larger than the limit.
+    #[error("it is too large")]
+    TooLarge,
+    /// The server refused.
+    #[error("the server answered {0}")]
+    Status(u16),
+    /// The server cannot be reached.
+    #[error("{0}")]
+    Unreachable(Error),
+    /// The file did not arrive whole.
+    #[error("the connection broke off")]
+    BrokenOff,
+    /// The time was over.
+    #[error("it took too long")]
+    TooSlow,
+    /// The platform gives no files, or not this one.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl DownloadError {
+    /// Whether another attempt may succeed.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Status(status) => *status == 429 || *status >= 500,
+            Self::Unreachable(error) => *error != Error::Address,
+            Self::BrokenOff => true,
+            Self::TooLarge | Self::TooSlow | Self::Refused(_) => false,
+        }
     }
 }
 
@@ -155,6 +190,40 @@ impl Call {
         text: &str,
     ) -> Self {
         Self { body: Some(Payload::form(fields, file_field, file_name, text)), ..Self::get(url) }
+    }
+
+    /// Downloads a file of at most `limit` bytes by this GET. The limit holds for what the server announces and for what it
+    /// sends.
+    pub async fn download(self, limit: u64) -> Result<Vec<u8>, DownloadError> {
+        let loaded = tokio::task::spawn_blocking(move || self.download_blocking(limit)).await;
+        loaded.unwrap_or(Err(DownloadError::BrokenOff))
+    }
+
+    fn download_blocking(self, limit: u64) -> Result<Vec<u8>, DownloadError> {
+        let mut request = Request::builder().uri(&self.url);
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        let request = request.body(()).map_err(|_| DownloadError::Unreachable(Error::Address))?;
+        let get = AGENT.configure_request(request).timeout_global(Some(self.timeout)).build();
+        let mut response =
+            AGENT.run(get).map_err(|error| DownloadError::Unreachable(connection_error(&error)))?;
+        let status = response.status().as_u16();
+        if !(200..300).contains(&status) {
+            return Err(DownloadError::Status(status));
+        }
+        let announced = response.headers().get("content-length").and_then(|length| length.to_str().ok());
+        let announced = announced.and_then(|length| length.parse::<u64>().ok());
+        if announced.is_some_and(|length| length > limit) {
+            return Err(DownloadError::TooLarge);
+        }
+        let mut bytes = Vec::new();
+        let read = response.body_mut().as_reader().take(limit + 1).read_to_end(&mut bytes);
+        match read {
+            Ok(_) if bytes.len() as u64 > limit => Err(DownloadError::TooLarge),
+            Ok(_) if announced.is_none_or(|length| length == bytes.len() as u64) => Ok(bytes),
+            Ok(_) | Err(_) => Err(DownloadError::BrokenOff),
+        }
     }
 
     /// Makes the call.

@@ -10,6 +10,7 @@ mod outgoing;
 mod process;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -223,9 +224,7 @@ impl Plugin {
         let (program, args) = self.settings.argv.split_at(1);
         let mut command = Command::new(&program[0]);
         command.args(args).current_dir(self.settings.cwd.clone().unwrap_or_else(|| "/".into()));
-        let is_common = |name: &str| VARIABLES.contains(&name) || name.starts_with("LC_");
-        let common = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_common));
-        command.env_clear().envs(common).envs(&self.variables);
+        command.env_clear().envs(common_variables()).envs(&self.variables);
         command
     }
 
@@ -500,4 +499,10 @@ impl ShowsProgress for Plugin {
     fn show<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {
         self.show_progress(progress).boxed()
     }
+}
+
+/// The variables of the daemon's that every program needs.
+pub fn common_variables() -> impl Iterator<Item = (OsString, OsString)> {
+    let is_common = |name: &str| VARIABLES.contains(&name) || name.starts_with("LC_");
+    std::env::vars_os().filter(move |(name, _)| name.to_str().is_some_and(is_common))
 }

@@ -53,6 +53,11 @@ impl<V> Recent<V> {
         self.0.keys()
     }
 
+    /// All names with their values, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &V)> {
+        self.0.iter()
+    }
+
     /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -21,7 +21,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error, ValueDeserializer};
 
 use super::secret::Env;
-use super::{Channel, KINDS, Platform, Receiving};
+use super::{Channel, KINDS, Platform, Receiving, transcribe};
 use crate::failure::{Code, Failure, parser_message};
 
 /// A kind of channel.
@@ -121,12 +121,17 @@ pub struct Common {
     pub agent_turns_per_hour: Option<u32>,
     /// The limit of consecutive messages of agents in one conversation.
     pub agent_turns_in_a_row: Option<u32>,
+    /// A program that makes text of speech: `{file}` in an argument is the recording, what it prints are the words. No shell.
+    pub transcribe: Vec<String>,
+    /// How long that program may take; two minutes by default.
+    pub transcribe_limit_s: Option<u64>,
     /// Whether the channel is served only when somebody runs it.
     pub manual: bool,
 }
 
 const COMMON: &str = "allow allow_in pairing mention_only receipts models workspace profile sandbox approval_policy model effort \
-    while_running turn_limit_s max_age_s attempts max_hops agent_turns_per_hour agent_turns_in_a_row manual";
+    while_running turn_limit_s max_age_s attempts max_hops agent_turns_per_hour agent_turns_in_a_row transcribe \
+    transcribe_limit_s manual";
 /// The platform tables of the old spelling, and the kind of each.
 const OLD_TABLES: [(&str, &str); 4] =
     [("molecule", "molecule"), ("plugin", "plugin"), ("telegram", "telegram"), ("webhook", "hook")];
@@ -454,6 +459,7 @@ impl Common {
                 .approval_policy
                 .or(profile.approval_policy)
                 .unwrap_or(rules.approval_policy),
+            transcriber: transcribe::open(&self.transcribe, self.transcribe_limit_s)?,
             pairing: self.pairing,
             mention_only: self.mention_only.unwrap_or(rules.mention_only),
             models: self.models.clone(),

@@ -20,7 +20,8 @@ use tokio::sync::{broadcast, watch};
 use super::registry::{ChannelStatus, Journal};
 use super::settings::Service;
 use super::{
-    Activity, Batch, Buttons, ChannelError, Keeper, Receiving, Stored, Stranger, Tap, progress, signs,
+    Activity, Batch, Buttons, ChannelError, Keeper, Receiving, Stored, Stranger, Tap, attachments, progress,
+    signs,
 };
 
 /// The pause after the first error; it doubles with each further one.
@@ -193,7 +194,12 @@ impl Worker {
     async fn read_batch(&self) -> Result<Contents, ChannelError> {
         self.chats.until_room(self.name()).await?;
         let cursor = self.chats.channel(self.name()).await?.cursor;
-        let Batch { arrivals, taps, knocks, cursor } = self.channel().receive(cursor).await?;
+        let Batch { mut arrivals, taps, knocks, cursor } = self.channel().receive(cursor).await?;
+        // Before the messages are stored, since their source may forget the files then.
+        if arrivals.iter().any(|arrival| !arrival.attachments.is_empty()) {
+            let wanted = self.chats.wanted_files(self.name(), &arrivals).await?;
+            attachments::fetch_all(self.channel(), &mut arrivals, &wanted).await;
+        }
         let mut contents = Contents::Other;
         let has_others = !taps.is_empty() || !knocks.is_empty();
         // A decision is stored by `decide`. Until then the cursor must not move beyond the tap.

@@ -6,14 +6,18 @@
 //!
 //! A bot without `allow` only sends, and without buttons, since it does not read taps.
 
+mod albums;
 mod api;
+mod files;
 mod outgoing;
 mod state;
 mod update;
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use codex_bridge_core::inbox::attachment::FileReference;
 use codex_bridge_core::inbox::{Allowed, COMMANDS};
 use codex_bridge_core::outbox::Outcome;
 use futures_util::FutureExt;
@@ -23,7 +27,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::chat::{self, ChatApi, EditOutcome, Keyboard, Post, Reading};
-use super::http::{self, Reply};
+use super::http::{self, DownloadError, Reply};
 use super::secret::{Env, Secret, reveal_all};
 use super::settings::{Common, OpenedChannel, Opening};
 use super::text::{Limits, Styled};
@@ -46,10 +50,10 @@ const LONG_POLL: Duration = Duration::from_secs(25);
 const MIN_POLL: Duration = Duration::from_secs(1);
 /// The pause between progress edits in a group.
 const GROUP_EDITS_EVERY: Duration = Duration::from_secs(6);
-/// How many updates a poll returns at most.
-const MAX_UPDATES: usize = 100;
 /// How much longer than the poll its reply may take.
 const POLL_GRACE: Duration = Duration::from_secs(15);
+/// How many updates are read at once.
+const PAGE: usize = 100;
 /// The kinds of updates that are read, as a list in a query.
 const ALLOWED_UPDATES: &str = "%5B%22message%22%2C%22edited_message%22%2C%22callback_query%22%5D";
 
@@ -189,23 +193,48 @@ impl Telegram {
         let offset = state::offset_of(cursor.as_deref(), server, now);
         let from = offset.map(|offset| format!("&offset={offset}")).unwrap_or_default();
         let timeout = LONG_POLL.as_secs();
-        let query = format!(
-            "getUpdates?timeout={timeout}&limit={MAX_UPDATES}&allowed_updates={ALLOWED_UPDATES}{from}"
-        );
+        let query = |timeout: u64| {
+            format!("getUpdates?timeout={timeout}&limit={PAGE}&allowed_updates={ALLOWED_UPDATES}{from}")
+        };
         let began = Instant::now();
-        let updates = result(self.bot.list(&query, LONG_POLL + POLL_GRACE).await)?;
-        let updates = updates.as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut updates = self.updates(&query(timeout)).await?;
+        self.complete_albums(&mut updates, &query(0)).await?;
         if updates.is_empty() {
             // A server that does not hold a poll open must not be asked again at once.
             tokio::time::sleep(MIN_POLL.saturating_sub(began.elapsed())).await;
         }
         let last_read_at = state::read_before(cursor.as_deref());
-        let reading = self.read_updates(updates, last_read_at);
-        if updates.len() < MAX_UPDATES {
+        let reading = self.read_updates(&updates, last_read_at);
+        if updates.len() < PAGE {
             // All that came before this poll was in it.
             self.state().polled_at = now;
         }
-        Ok(Reading { cursor: state::cursor_behind(updates, server, now), ..reading })
+        Ok(Reading { cursor: state::cursor_behind(&updates, server, now), ..reading })
+    }
+
+    async fn updates(&self, query: &str) -> Result<Vec<Value>, ChannelError> {
+        match result(self.bot.list(query, LONG_POLL + POLL_GRACE).await)? {
+            Value::Array(updates) => Ok(updates),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Waits for the other parts of albums. Nothing is confirmed meanwhile: the same updates are read again with those that came
+    /// since, so that a crash loses no part.
+    async fn complete_albums(&self, updates: &mut Vec<Value>, query: &str) -> Result<(), ChannelError> {
+        for _ in 0..albums::LOOKS {
+            let parts = albums::open_parts(updates);
+            if parts == 0 || updates.len() >= PAGE {
+                break;
+            }
+            tokio::time::sleep(albums::PAUSE).await;
+            *updates = self.updates(query).await?;
+            if albums::open_parts(updates) == parts {
+                break;
+            }
+        }
+        albums::without_cut_album(updates, PAGE);
+        Ok(())
     }
 
     /// Reads the messages and taps of these updates.
@@ -213,16 +242,36 @@ impl Telegram {
         let mut reading = Reading::default();
         let mut state = self.state();
         state.polled_at = state.polled_at.max(last_read_at);
+        // The albums among the messages: where each is, and its parts.
+        let mut albums: BTreeMap<String, (usize, Vec<i64>)> = BTreeMap::new();
         for update in updates {
-            state.note_move(&update["message"]);
+            let message = &update["message"];
+            state.note_move(message);
             let reader = Reader { channel: &self.name, bot: self.bot.id(), state: &state };
-            reading.incoming.extend(reader.incoming(&update["message"]));
+            let group = albums::group(update);
+            match (reader.incoming(message), group, message["message_id"].as_i64()) {
+                (Some(incoming), Some(group), Some(number)) => match albums.get_mut(&group) {
+                    Some((_, parts)) if parts.contains(&number) => {}
+                    Some((at, parts)) => {
+                        parts.push(number);
+                        albums::add_part(&mut reading.incoming[*at], incoming);
+                    }
+                    None => {
+                        albums.insert(group, (reading.incoming.len(), vec![number]));
+                        reading.incoming.push(incoming);
+                    }
+                },
+                (incoming, ..) => reading.incoming.extend(incoming),
+            }
             reading.incoming.extend(reader.edited(update));
             let Some(callback) = update.get("callback_query") else { continue };
             match reader.tapped(callback) {
                 Some(tapped) => reading.taps.push(tapped),
                 None => reading.unknown_taps.extend(reader.unknown_tap(callback, &self.people)),
             }
+        }
+        for (at, parts) in albums.into_values() {
+            albums::name(&mut reading.incoming[at].arrival, &parts, &mut state);
         }
         reading
     }
@@ -295,6 +344,10 @@ impl ChatApi for Telegram {
 
     fn toast<'a>(&'a self, tap_id: &'a str, text: &'a str) -> BoxFuture<'a, ()> {
         self.answer_tap(tap_id, text).boxed()
+    }
+
+    fn download<'a>(&'a self, reference: &'a FileReference) -> BoxFuture<'a, Result<Vec<u8>, DownloadError>> {
+        self.bot.download(reference.as_str()).boxed()
     }
 
     fn notes(&self) -> Value {

@@ -58,7 +58,7 @@ const ASKS_TO_WAIT: &str = "import json, os, sys, time\nwaits = True\ndef tell(*
     open(sys.argv[1] + '/told', 'a').write(line)\n  \
     if method == 'initialize':\n    tell(id=call['id'], result={'capabilities': {'send': True, 'typing': True}})\n    \
     said = {'id': 'm1', 'conversation': 'c', 'sender': {'id': 'ada'}, 'text': 'look',\n      \
-    'attachments': [{'kind': 'image', 'name': 'a.png'}]}\n    while not os.path.exists(sys.argv[1] + '/go'): time.sleep(0.02)\n    tell(id='m1', method='inbound', params=said)\n  \
+    'attachments': [{'kind': 'image', 'name': 'a.png', 'data': 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=='}]}\n    while not os.path.exists(sys.argv[1] + '/go'): time.sleep(0.02)\n    tell(id='m1', method='inbound', params=said)\n  \
     elif method == 'send' and waits:\n    waits = False\n    \
     tell(id=call['id'], error={'code': 'transient', 'message': 'later', 'data': {'retry_after': 1}})\n  \
     elif method == 'send':\n    tell(id=call['id'], result={'message_id': 'x'})\n";
@@ -72,14 +72,14 @@ fn told(lab: &Lab, method: &str) -> Vec<Value> {
 #[tokio::test]
 async fn a_plugin_hears_where_a_turn_works_and_is_left_alone_for_as_long_as_it_asks() {
     let (lab, _) = misbehaving_with(ASKS_TO_WAIT, "").await;
-    lab.shell.model.script_containing("[image attached: a.png;", Scenario::new().stall("gate").say("Done."));
+    lab.shell.model.script_containing("[image: a.png, 70 bytes]", Scenario::new().stall("gate").say("Done."));
     fs::write(lab.shell.home.dir().join("go"), "").unwrap();
     until("it to hear twice that the turn works", || (told(&lab, "typing").len() > 1).then_some(())).await;
     assert_eq!(told(&lab, "typing")[0], serde_json::json!({"target": "c"}));
     lab.shell.model.release("gate");
     until("the reply to be said again", || (told(&lab, "send").len() > 1).then_some(())).await;
     let said = told(&lab, "send");
-    assert_eq!(said[0]["text"], "Done.", "what came with the message is named to Codex");
+    assert_eq!(said[0]["text"], "Done.", "the picture is given to Codex");
     let attempts: Vec<_> = said.iter().map(|one| (&one["kind"], &one["attempt"])).collect();
     assert_eq!(attempts, [(&"reply".into(), &1.into()); 2], "a wait that is asked for costs no attempt");
     let all = lab.shell.deliveries(|all| all[0]["state"] == "delivered").await;

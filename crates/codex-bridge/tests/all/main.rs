@@ -3,6 +3,7 @@
 
 mod audit;
 mod boots;
+mod channel_files;
 mod channel_plugin;
 mod channel_plugin_manual;
 mod channel_plugin_told;

@@ -4,6 +4,8 @@
 //! JSON, as a form or in the query, as Telegram takes them: `tests/all/telegram_library.rs` lets a library of others' talk
 //! to it.
 
+mod files;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -153,6 +155,11 @@ struct Books {
     ignores_high_offsets: bool,
     repeats: bool,
     moved: Option<(i64, i64)>,
+    /// The files of people.
+    files: Vec<files::Kept>,
+    hides_sizes: bool,
+    /// The paths of the files that were downloaded.
+    downloads: Vec<String>,
 }
 
 impl Server {
@@ -223,6 +230,9 @@ impl Server {
         message["message_id"] = id.into();
         message["date"] = now_s().into();
         message["from"] = person(user);
+        if books.hides_sizes {
+            files::without_sizes(&mut message);
+        }
         books.written.push(message.clone());
         books.update("message", &message);
         drop(books);
@@ -318,6 +328,11 @@ impl Server {
         self.desk.books().calls.clone()
     }
 
+    /// The paths of the files that were downloaded.
+    pub fn downloads(&self) -> Vec<String> {
+        self.desk.books().downloads.clone()
+    }
+
     /// How many updates nobody has confirmed.
     pub fn unconfirmed(&self) -> usize {
         self.desk.books().updates.len()
@@ -356,6 +371,12 @@ impl Desk {
 }
 
 impl Books {
+    /// What the server does instead of what it should, if anything.
+    fn day_for(&mut self, method: &str) -> Option<Day> {
+        let at = self.days.iter().position(|(of, _)| of == method)?;
+        self.days.remove(at).map(|(_, day)| day)
+    }
+
     fn update(&mut self, kind: &str, what: &Value) {
         self.last_update += 1;
         self.updates.push(json!({ "update_id": self.last_update, kind: what }));
@@ -437,6 +458,15 @@ impl Drop for Poll {
 }
 
 async fn receive(State(desk): State<Arc<Desk>>, uri: Uri, body: Bytes) -> Response {
+    let files = format!("/file/bot{}/", desk.token);
+    if let Some(path) = uri.path().strip_prefix(&files) {
+        let day = desk.books().day_for("file");
+        return match day {
+            Some(Day::Refuses(answer)) => answer.into_response(),
+            Some(Day::Drops | Day::TakesAndDrops) => drop_connection(),
+            _ => files::content(&desk, path),
+        };
+    }
     let prefix = format!("/bot{}/", desk.token);
     let Some(method) = uri.path().strip_prefix(&prefix) else {
         return refusal(401, "Unauthorized", None).into_response();
@@ -445,8 +475,7 @@ async fn receive(State(desk): State<Arc<Desk>>, uri: Uri, body: Bytes) -> Respon
     let day = {
         let mut books = desk.books();
         books.calls.push((method.to_owned(), Instant::now()));
-        let at = books.days.iter().position(|(of, _)| of == method);
-        at.and_then(|at| books.days.remove(at)).map(|(_, day)| day)
+        books.day_for(method)
     };
     match day {
         None => answer(&desk, method, &body).await.into_response(),
@@ -486,6 +515,7 @@ async fn answer(desk: &Arc<Desk>, method: &str, body: &Value) -> Answer {
             done(&true.into())
         }
         "getUpdates" => updates(desk, body).await,
+        "getFile" => desk.books().get_file(body),
         "sendMessage" | "sendDocument" => send(&mut desk.books(), body),
         "editMessageText" => edit(&mut desk.books(), body),
         "answerCallbackQuery" => {

@@ -137,8 +137,9 @@ fn retry(message: &Message, facts: &Facts, now: TimeMs) -> Effect {
     };
     let kind = MessageKind::Prompt;
     let summary = failed.summary.clone();
-    let again = Message { kind, summary, next_at: now, updated_at: now, ..message.clone() };
-    Effect::Rewrite(Box::new(again), text.clone())
+    let attached = failed.attached;
+    let again = Message { kind, summary, attached, next_at: now, updated_at: now, ..message.clone() };
+    Effect::Rewrite(Box::new(again), text.clone(), Some(failed.id.clone()))
 }
 
 fn status(conversation: &Conversation, facts: &Facts) -> String {

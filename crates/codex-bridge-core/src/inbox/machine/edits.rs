@@ -22,6 +22,10 @@ pub fn edit(message: &Message, text: &str, facts: &Facts, now: TimeMs) -> Vec<Ef
     // A platform may report a change that is none, such as a preview of a link.
     let is_same = present.as_deref().map_or(original.summary == message.summary, |present| present == text);
     if is_same {
+        if original.updated_at >= message.received_at {
+            // The text was taken over, and a crash cut off the answer.
+            return say(TAKEN);
+        }
         return vec![closed(message, now)];
     }
     let waits = original.state == MessageState::Received && original.kind == MessageKind::Prompt;
@@ -35,7 +39,7 @@ pub fn edit(message: &Message, text: &str, facts: &Facts, now: TimeMs) -> Vec<Ef
     let summary = message.summary.clone();
     let changed = Message { summary, hops: message.hops, updated_at: now, ..original.clone() };
     if is_agent {
-        return vec![Effect::Rewrite(Box::new(changed), text.to_owned()), closed(message, now)];
+        return vec![Effect::Rewrite(Box::new(changed), text.to_owned(), None), closed(message, now)];
     }
     // In one transaction: otherwise a crash between them would make the same change look like none.
     let rewritten = Some((changed, text.to_owned()));

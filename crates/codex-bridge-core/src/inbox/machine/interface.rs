@@ -8,7 +8,8 @@ use std::time::Duration;
 use codex_session::{Decision, SteerOutcome};
 
 use super::decisions::{Named, Verdict, Visibility};
-use crate::inbox::{Conversation, Message, Rules};
+use crate::inbox::attachment::StoredFile;
+use crate::inbox::{Conversation, Message, MessageId, Rules};
 use crate::outbox::DeliveryId;
 use crate::outbox::notice::{Suggestion, TextFormat};
 use crate::place::Place;
@@ -24,6 +25,8 @@ pub struct Facts {
     pub keep_tasks: Duration,
     /// The text; `None` if the message was acted on, or cannot be decrypted.
     pub text: Option<String>,
+    /// The files of a message that waits for its turn.
+    pub files: Vec<StoredFile>,
     /// The outcome of the last effect, if the machine needs it.
     pub outcome: Option<Outcome>,
     /// The conversation, if it is stored.
@@ -98,6 +101,8 @@ pub enum Outcome {
     Steered(SteerOutcome),
     /// The desk does not let this sender steer the running turn, for this reason.
     NotAddable(String),
+    /// The files of the message, after its text files were written into the workspace.
+    Placed(Vec<StoredFile>),
     /// The task after it was interrupted; `None` if nothing was running.
     Stopped(Option<Box<Task>>),
     /// What became of a decision.
@@ -128,8 +133,12 @@ pub enum Effect {
     Save(Box<Message>),
     /// Answer a message, in one transaction.
     Reply(Box<Reply>),
-    /// Write this row, with this text sealed anew.
-    Rewrite(Box<Message>, String),
+    /// Write this row, with this text sealed anew, and with the files of another message if one is named.
+    Rewrite(Box<Message>, String, Option<MessageId>),
+    /// Make text of the recordings of the message, and store it.
+    Transcribe,
+    /// Write the text files among these into the workspace. The loop reports an [`Outcome`].
+    Place(PathBuf, Place, Vec<StoredFile>),
     /// Send an interim notice, about a task if there is one, once under this id.
     Tell(DeliveryId, Option<Box<Task>>, String),
     /// Have the desk start or continue a task, in one transaction with the message.
@@ -192,6 +201,8 @@ pub struct ChatTurn {
     pub conversation: Conversation,
     /// The prompt.
     pub prompt: String,
+    /// Whether the images of the message are given to Codex with it.
+    pub has_images: bool,
     /// The settings, from the operator's rules for the channel.
     pub settings: Settings,
     /// The limit for the turn's work time.

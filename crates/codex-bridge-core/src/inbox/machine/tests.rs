@@ -26,6 +26,7 @@ fn message(kind: MessageKind) -> Message {
         reply_id: None,
         about: None,
         edits: None,
+        attached: Attached::Nothing,
         sent_at: NOW,
         received_at: NOW,
         updated_at: NOW,
@@ -107,7 +108,9 @@ fn brief(effect: &Effect) -> String {
             format!("begin {:?}, asks in {:?}, forgotten: {}", turn.prompt, turn.asks_in, turn.is_forgotten)
         }
         Effect::Steer(message, text) => format!("steer {}: {text}", row(message)),
-        Effect::Rewrite(message, text) => format!("rewrite {}: {text}", row(message)),
+        Effect::Rewrite(message, text, _) => format!("rewrite {}: {text}", row(message)),
+        Effect::Transcribe => "transcribe".to_owned(),
+        Effect::Place(cwd, ..) => format!("place files in {}", cwd.display()),
         Effect::Stop(task_id) => format!("stop {task_id}"),
         Effect::Fork(task_id) => format!("fork {task_id}"),
         Effect::Decide(request, decision) => format!("decide {}: {decision:?}", request.request_id),

@@ -2,7 +2,7 @@
 
 use super::samples::{self, add, new_task, task_id};
 use super::{commit, prune, refused};
-use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, MessageState};
+use crate::inbox::{AttachmentRecord, ChannelRecord, Conversation, Message, MessageKind, MessageState};
 use crate::outbox::{Delivery, DeliveryId, DeliveryState};
 use crate::store::{CONVERSATIONS_OUTLIVE_MS, MessageFilter, Store, Write};
 use crate::task::{Status, Task};
@@ -173,4 +173,48 @@ pub async fn a_prune_forgets_messages_that_are_over(store: &impl Store) {
     let left = store.messages(&MessageFilter::default()).await.unwrap();
     let left: Vec<i64> = left.into_iter().filter_map(|message| message.position).collect();
     assert_eq!(left, [5, 4, 3]);
+}
+
+/// Files are found by their message, and their contents are read one by one. They are deleted with the text of the message,
+/// or with the message. Files of a message that is not stored are not kept.
+pub async fn the_files_of_a_message_are_kept_for_as_long_as_its_text(store: &impl Store) {
+    let file = |message, number| Write::SaveAttachment(Box::new(samples::attachment(message, number)));
+    let add = |message: &Message| Write::AddMessage(Box::new(message.clone()));
+    let (first, second) = (samples::message(1, "room"), samples::message(2, "room"));
+    let batch = vec![
+        Write::AddTask(Box::new(new_task(1))),
+        add(&first),
+        file(1, 2),
+        file(1, 1),
+        add(&second),
+        file(2, 1),
+        file(9, 1),
+    ];
+    commit(store, batch).await;
+    let found = async |id: &Message| -> Vec<u32> {
+        store.attachments(&id.id).await.unwrap().into_iter().map(|one| one.number).collect()
+    };
+    assert_eq!((found(&first).await, found(&second).await), (vec![1, 2], vec![1]));
+    assert_eq!(store.attachments(&samples::attachment(9, 1).message_id).await.unwrap(), []);
+    let listed = store.attachments(&first.id).await.unwrap().remove(0);
+    let whole = samples::attachment(1, 1);
+    assert_eq!(listed, AttachmentRecord { sealed_content: None, ..whole.clone() }, "a list has no contents");
+    assert_eq!(store.attachment_content(&first.id, 1).await.unwrap(), whole.sealed_content);
+    assert_eq!(store.attachment_content(&first.id, 3).await.unwrap(), None);
+    let changed = AttachmentRecord { sealed_about: vec![2], sealed_content: None, ..whole };
+    commit(store, vec![Write::SaveAttachment(Box::new(changed.clone()))]).await;
+    assert_eq!(store.attachments(&first.id).await.unwrap()[0], changed);
+    assert_eq!(store.attachment_content(&first.id, 1).await.unwrap(), None);
+    let running = Message { state: MessageState::Running, ..first.clone() };
+    commit(store, vec![Write::SaveMessage(Box::new(running))]).await;
+    assert_eq!(found(&first).await, [1, 2]);
+    let answered = Message { state: MessageState::Answered, sealed_text: None, ..first.clone() };
+    commit(store, vec![Write::SaveMessage(Box::new(answered))]).await;
+    assert_eq!((found(&first).await, found(&second).await), (vec![], vec![1]));
+    let dead = Message { state: MessageState::Dead, updated_at: 10, ..second.clone() };
+    commit(store, vec![Write::SaveMessage(Box::new(dead))]).await;
+    assert_eq!(found(&second).await, [1]);
+    prune(store, 50, 10).await;
+    assert_eq!(found(&second).await, Vec::<u32>::new());
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }

@@ -10,7 +10,10 @@ use codex_wire::{Epoch, RequestId, ThreadId, TurnId};
 use serde_json::json;
 
 use crate::event::{Line, NewEvent, Other};
-use crate::inbox::{About, Conversation, Message, MessageId, MessageKind, MessageState, Party, Room};
+use crate::inbox::{
+    About, Attached, AttachmentRecord, Conversation, Message, MessageId, MessageKind, MessageState, Party,
+    Room,
+};
 use crate::outbox::{Content, Delivery, DeliveryId, Notice};
 use crate::place::Place;
 use crate::request::{DecisionWord, RequestName, RequestRecord, RequestState, StoredAsk};
@@ -143,6 +146,7 @@ pub fn turn(task: u32, number: u32) -> TurnRecord {
         progress: TurnProgress::Sending,
         sealed_prompt: Some(vec![0, 255, 1, 254, 0]),
         prompt_summary: format!("turn {number}"),
+        images_of: Some("in-1".into()),
         turn_id: Some(TurnId(format!("turn-{task}-{number}"))),
         outcome: Some(TurnOutcome::Interrupted),
         final_text: Some("half of it".into()),
@@ -291,6 +295,7 @@ pub fn message(number: u32, conversation: &str) -> Message {
         kind: MessageKind::Prompt,
         about: Some(About::Reply("req-1".into())),
         edits: Some("external-0".into()),
+        attached: Attached::Files,
         state: MessageState::Received,
         attempts: 2,
         next_at: 7,
@@ -314,5 +319,15 @@ pub fn conversation(key: &str) -> Conversation {
         model: Some("gpt-5".into()),
         effort: Some("high".into()),
         updated_at: 4,
+    }
+}
+
+/// A file of a message.
+pub fn attachment(message: u32, number: u32) -> AttachmentRecord {
+    AttachmentRecord {
+        message_id: MessageId(format!("in-{message:012x}")),
+        number,
+        sealed_about: vec![1, 0, 255],
+        sealed_content: Some(vec![0, 1, u8::try_from(number).unwrap_or_default()]),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, ToSql};
 
+use super::attachments;
 use super::cell::{Json, Word};
 use super::fault::BatchError;
 use super::rows::Record;
@@ -80,7 +81,11 @@ pub fn batch(connection: &Connection, writes: &[Write], bodies: &[String]) -> Re
             Write::AddMessage(message) => drop(message.write(connection, &ADD_MESSAGE)?),
             Write::SaveMessage(message) => {
                 replace(connection, &**message, &SAVE_MESSAGE, format_args!("message {}", message.id))?;
+                if message.sealed_text.is_none() && !message.attached.is_nothing() {
+                    attachments::delete(connection, &message.id)?;
+                }
             }
+            Write::SaveAttachment(one) => attachments::save(connection, one)?,
             Write::SaveConversation(conversation) => {
                 conversation.write(connection, &SAVE_CONVERSATION)?;
             }

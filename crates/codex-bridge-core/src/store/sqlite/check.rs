@@ -10,7 +10,7 @@ use crate::task::TaskId;
 const AT_MOST: usize = 100;
 
 /// Each rule: the sentence for a finding, and a query for the names of the offending rows.
-const RULES: [(&str, &str); 12] = [
+const RULES: [(&str, &str); 13] = [
     (
         "the log of task {} has gaps",
         "SELECT logs.task_id FROM logs LEFT JOIN \
@@ -56,6 +56,10 @@ const RULES: [(&str, &str); 12] = [
     (
         "message {} belongs to a task that is not there",
         "SELECT id FROM inbox WHERE task_id NOT IN (SELECT id FROM tasks)",
+    ),
+    (
+        "there are files of message {}, which is not there",
+        "SELECT DISTINCT message_id FROM attachments WHERE message_id NOT IN (SELECT id FROM inbox)",
     ),
 ];
 

@@ -9,6 +9,9 @@ use crate::outbox::DeliveryId;
 use crate::store::{CONVERSATIONS_OUTLIVE_MS, MessageFilter};
 use crate::task::{TaskId, TimeMs};
 
+/// How many files are deleted between two looks at the clock.
+const FILES_AT_ONCE: i64 = 2;
+
 /// Messages, the newest first.
 pub fn find(connection: &Connection, filter: &MessageFilter) -> Result<Vec<Message>> {
     conditions(filter).select(connection, "inbox", "ord DESC", filter.limit, Message::read)
@@ -77,6 +80,17 @@ pub fn channels(connection: &Connection) -> Result<Vec<ChannelRecord>> {
 /// Deletes a few messages that were done before a time, a few replies without a task, and a few conversations that
 /// outlived their task. False once there are none.
 pub fn forget(connection: &Connection, before: TimeMs, stride: i64) -> Result<bool> {
+    // Files are large: a few at a time, before their messages.
+    let files = connection
+        .prepare_cached(
+            "DELETE FROM attachments WHERE (message_id, number) IN (SELECT message_id, number FROM attachments \
+             JOIN inbox ON inbox.id = message_id \
+             WHERE inbox.state IN ('acknowledged', 'dead') AND inbox.updated_at < ?1 LIMIT ?2)",
+        )?
+        .execute((before, FILES_AT_ONCE))?;
+    if files > 0 {
+        return Ok(true);
+    }
     let messages = connection
         .prepare_cached(
             "DELETE FROM inbox WHERE ord IN (SELECT ord FROM inbox \

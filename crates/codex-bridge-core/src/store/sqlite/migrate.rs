@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0011_turns.sql"),
     include_str!("../migrations/0012_parts.sql"),
     include_str!("../migrations/0013_chats.sql"),
+    include_str!("../migrations/0014_attachments.sql"),
 ];
 
 /// The same value as in the first migration.

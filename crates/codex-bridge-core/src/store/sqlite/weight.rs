@@ -28,6 +28,9 @@ fn of_write(write: &Write) -> usize {
         Write::AddMessage(message) | Write::SaveMessage(message) => {
             ROW + message.sealed_text.as_ref().map_or(0, Vec::len)
         }
+        Write::SaveAttachment(one) => {
+            ROW + one.sealed_about.len() + one.sealed_content.as_ref().map_or(0, Vec::len)
+        }
         Write::SaveConversation(_) | Write::SaveChannel(_) | Write::SaveToken(_) | Write::HandOver { .. } => {
             ROW
         }

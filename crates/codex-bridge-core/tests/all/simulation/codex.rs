@@ -352,6 +352,10 @@ impl Codex {
         if method == "turn/start" && reply.get("result").is_some() {
             let id = params["clientUserMessageId"].as_str().unwrap_or_default().to_owned();
             self.world.note(format!("Codex takes {text:?}"));
+            let (is_named, is_given) = (text.contains("[image: "), params["input"][1]["type"] == "image");
+            if is_named != is_given {
+                self.world.ledger().broken.push(format!("an image is named or given, not both: {params}"));
+            }
             self.world.ledger().prompts.push((id, text.clone()));
         }
         if let Some(turn) = begins {
@@ -364,9 +368,10 @@ impl Codex {
     /// What a turn does: drawn when it begins.
     fn plan(&self, turn: &str, prompt: &str) -> Vec<Step> {
         let mut steps = vec![Step::Work(self.world.below(2_000))];
+        let words = prompt.lines().next().unwrap_or_default();
         // After the prompt, so that a prompt that is worked on twice runs the same command twice. What the bridge says by itself,
         // to have a turn go on, is the same each time.
-        let subject = if promises::is_ours(prompt) { prompt.replace(' ', "-") } else { turn.to_owned() };
+        let subject = if promises::is_ours(prompt) { words.replace(' ', "-") } else { turn.to_owned() };
         for number in 0..self.world.below(4) {
             let name = || format!("{subject}-{number}-{}", self.world.below(2));
             steps.push(match self.world.below(5) {

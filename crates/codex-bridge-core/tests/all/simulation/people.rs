@@ -7,8 +7,10 @@ use std::time::Duration;
 use codex_bridge_core::bridge::{DecisionOutcome, Error};
 use codex_bridge_core::desk::Caller;
 use codex_bridge_core::desk::calls::{Decide, Prompt, Start};
+use codex_bridge_core::inbox::attachment::classify;
 use codex_bridge_core::inbox::{
-    About, Allowed, Arrival, Context, Party, Received, Room, Rules, Sender as ChatSender, WhileRunning,
+    About, Allowed, Arrival, Attachment, Context, Party, Received, Room, Rules, Sender as ChatSender,
+    WhileRunning,
 };
 use codex_bridge_core::outbox::sender::{Refusal, Unknown};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats, Sender};
@@ -224,8 +226,16 @@ pub async fn chat_approver(world: Arc<World>, who: &'static str) {
     }
 }
 
+/// A photo.
+fn photo() -> Attachment {
+    let bytes = b"\x89PNG\r\n\x1a\n".to_vec();
+    Attachment { kind: "photo".into(), name: String::new(), content: classify(bytes) }
+}
+
 /// Offers a message until it is taken, and sometimes once more.
 async fn send(world: &World, who: &'static str, name: &str, text: String, context: Context) {
+    // A photo stays with its message, whatever happens.
+    let is_photo = text.starts_with("write ") && context.edits.is_none() && world.below(4) == 0;
     let arrival = Arrival {
         external_id: name.to_owned(),
         conversation: who.into(),
@@ -234,6 +244,7 @@ async fn send(world: &World, who: &'static str, name: &str, text: String, contex
         text,
         reply_to: format!("stage:{who}"),
         context,
+        attachments: if is_photo { vec![photo()] } else { Vec::new() },
         position: None,
         sent_at: world.now(),
     };

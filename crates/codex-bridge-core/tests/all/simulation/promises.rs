@@ -18,6 +18,8 @@ pub struct Rows {
     tasks: Vec<(Task, Vec<TurnRecord>, Vec<Event>)>,
     requests: Vec<RequestRecord>,
     messages: Vec<Message>,
+    /// Messages without a text that still have files.
+    left_files: Vec<Message>,
     deliveries: Vec<Delivery>,
 }
 
@@ -29,10 +31,18 @@ impl Rows {
             let events = store.events(&task.id, 0, u32::MAX).await.unwrap();
             tasks.push((task, turns, events));
         }
+        let messages = store.messages(&MessageFilter::default()).await.unwrap();
+        let mut left_files = Vec::new();
+        for message in messages.iter().filter(|message| message.sealed_text.is_none()) {
+            if !store.attachments(&message.id).await.unwrap().is_empty() {
+                left_files.push(message.clone());
+            }
+        }
         Self {
             tasks,
             requests: store.requests(&RequestFilter::default()).await.unwrap(),
-            messages: store.messages(&MessageFilter::default()).await.unwrap(),
+            messages,
+            left_files,
             deliveries: store.deliveries(&DeliveryFilter::default()).await.unwrap(),
         }
     }
@@ -78,6 +88,9 @@ fn nothing_is_lost(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
         let turns = rows.tasks.iter().filter(|(task, ..)| task.id == *id).flat_map(|(_, turns, _)| turns);
         let is_there = turns.into_iter().any(|turn| turn.number == *number);
         broken.unless(is_there, || format!("turn {number} of {id} ({prompt}) was acknowledged and is lost"));
+    }
+    for message in &rows.left_files {
+        broken.unless(false, || format!("files of {} are kept for nothing", message.external_id));
     }
     for (task, turns, events) in &rows.tasks {
         broken.unless(task.status.is_finished(), || format!("{} is {} for ever", task.id, task.status));

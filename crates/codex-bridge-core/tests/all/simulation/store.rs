@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use codex_bridge_core::event::{Event, Seq};
-use codex_bridge_core::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message};
+use codex_bridge_core::inbox::{
+    AttachmentRecord, ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId,
+};
 use codex_bridge_core::outbox::Delivery;
 use codex_bridge_core::request::{RequestName, RequestRecord, RequestState, WholeChanges};
 use codex_bridge_core::store::{
@@ -178,6 +180,14 @@ impl Store for Gated {
 
     fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> StoreFuture<'a, Vec<Message>> {
         self.read(self.rows.next_messages(channel))
+    }
+
+    fn attachments<'a>(&'a self, id: &'a MessageId) -> StoreFuture<'a, Vec<AttachmentRecord>> {
+        self.read(self.rows.attachments(id))
+    }
+
+    fn attachment_content<'a>(&'a self, id: &'a MessageId, number: u32) -> StoreFuture<'a, Option<Vec<u8>>> {
+        self.read(self.rows.attachment_content(id, number))
     }
 
     fn conversations<'a>(

@@ -3,7 +3,7 @@
 //! A row that cannot be read becomes a message without text: the inbox gives it up, where the operator can see it, and its
 //! sender is notified.
 
-use codex_bridge_core::inbox::{Arrival, Context, ConversationKey, Party, Room, Sender};
+use codex_bridge_core::inbox::{Arrival, Attachment, Context, ConversationKey, Party, Room, Sender};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -154,6 +154,7 @@ impl Row {
             room: Room::Direct,
             text: self.text(&request),
             context: Context::default(),
+            attachments: self.attached(),
             position: self.seq,
             sent_at: self.at(),
         })
@@ -200,20 +201,21 @@ impl Row {
         let attached = self.attached();
         let summary = || self.summary.clone().filter(|text| !text.is_empty());
         let text_parts = text_parts.or_else(|| summary().filter(|_| attached.is_empty()));
-        let text = attachments::append(&text_parts.unwrap_or_default(), attached);
-        if text.is_empty() { EMPTY.to_owned() } else { text }
+        let text = text_parts.unwrap_or_default();
+        if text.is_empty() && attached.is_empty() { EMPTY.to_owned() } else { text }
     }
 
-    /// The attached files, one per line.
-    fn attached(&self) -> Vec<String> {
+    /// The attached files. Their content would have to be fetched and confirmed by calls of their own.
+    fn attached(&self) -> Vec<Attachment> {
         let files = self.attachments.as_array().map(Vec::as_slice).unwrap_or_default();
-        let line = |file: &Value| {
-            attachments::line(
+        let attachment = |file: &Value| {
+            attachments::unreadable(
                 non_empty_str(&file["kind"]),
                 non_empty_str(&file["name"]).or_else(|| non_empty_str(&file["uri"])),
+                "files of the canvas are not fetched",
             )
         };
-        files.iter().map(line).collect()
+        files.iter().map(attachment).collect()
     }
 }
 
@@ -314,10 +316,13 @@ mod tests {
             json!([{"kind": "image", "uri": "workspace:a.png", "name": "a.png"}, {"uri": "workspace:b"}]);
         let parts = json!({"parts": [{"kind": "text", "text": "see"}]});
         let both = arrival(&json!({"id": "r1", "request_body": parts, "attachments": files})).unwrap();
-        let named = "[image attached: a.png; it cannot be read here]\n[file attached: workspace:b; it cannot be read here]";
-        assert_eq!(both.text, format!("see\n\n{named}"));
+        let named = |arrival: &Arrival| -> Vec<String> {
+            arrival.attachments.iter().map(|file| format!("{}: {}", file.kind, file.label())).collect()
+        };
+        let expected = ["image: a.png", "file: workspace:b"];
+        assert_eq!((both.text.as_str(), named(&both)), ("see", expected.map(str::to_owned).to_vec()));
         let alone = arrival(&json!({"id": "r1", "summary": "a.png", "attachments": files})).unwrap();
-        assert_eq!(alone.text, named);
+        assert_eq!((alone.text.as_str(), named(&alone).len()), ("", 2));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The messages between the bridge and a plugin. Pure. `docs/channels/plugins.md` documents the protocol.
 
-use codex_bridge_core::inbox::{Arrival, Context, ConversationKey, Party, Room, Sender};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use codex_bridge_core::inbox::attachment::classify;
+use codex_bridge_core::inbox::{Arrival, Attachment, Context, ConversationKey, Party, Room, Sender};
 use codex_bridge_core::outbox::notice::TextFormat;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Asked, Attempt, Content, Outcome};
@@ -67,7 +70,7 @@ pub struct Inbound {
     sender: PluginUser,
     text: Option<String>,
     #[serde(default)]
-    attachments: Vec<Attachment>,
+    attachments: Vec<InboundFile>,
     reply_to: Option<String>,
     ts: Option<Value>,
     /// Whether other people read the conversation too.
@@ -78,15 +81,24 @@ pub struct Inbound {
 }
 
 #[derive(Debug, Deserialize)]
-struct Attachment {
+struct InboundFile {
     kind: Option<String>,
     name: Option<String>,
     uri: Option<String>,
+    /// The content, in base64.
+    data: Option<String>,
 }
 
-impl Attachment {
-    fn line(&self) -> String {
-        attachments::line(self.kind.as_deref(), self.name.as_deref().or(self.uri.as_deref()))
+impl InboundFile {
+    /// The file. An address is only a name here: nothing is fetched from it.
+    fn attachment(self) -> Attachment {
+        let name = self.name.or(self.uri);
+        let unreadable = |why| attachments::unreadable(self.kind.as_deref(), name.as_deref(), why);
+        let Some(data) = &self.data else { return unreadable("its content did not come with it") };
+        match STANDARD.decode(data) {
+            Ok(bytes) => Attachment { content: classify(bytes), ..unreadable("") },
+            Err(_) => unreadable("its content is not base64"),
+        }
     }
 }
 
@@ -117,7 +129,6 @@ impl Inbound {
         if self.text.is_none() && self.attachments.is_empty() {
             return Err("the message has neither `text` nor `attachments`".to_owned());
         }
-        let text = self.text.unwrap_or_default();
         let party = self.sender.party();
         let name = self.sender.name.unwrap_or_else(|| self.sender.id.clone());
         Ok(Arrival {
@@ -126,8 +137,9 @@ impl Inbound {
             conversation: ConversationKey(self.conversation),
             sender: Sender { id: self.sender.id, name, party },
             room: if self.shared { Room::Shared } else { Room::Direct },
-            text: attachments::append(&text, self.attachments.iter().map(Attachment::line)),
+            text: self.text.unwrap_or_default(),
             context: Context::default(),
+            attachments: self.attachments.into_iter().map(InboundFile::attachment).collect(),
             position: None,
             sent_at: self.ts.as_ref().and_then(parse_time).unwrap_or(now_ms),
         })
@@ -361,17 +373,28 @@ mod tests {
     fn what_came_with_a_message_is_named() {
         let text = |text: Option<&str>| {
             let mut inbound = json!({"id": "1", "conversation": "c", "sender": {"id": "ada"}, "attachments": [
-                {"kind": "image", "name": "a.png"}, {"uri": "mxc://b"}, {}]});
+                {"kind": "image", "name": "a.png", "data": "aGk="}, {"uri": "mxc://b"}, {"data": "?"}]});
             if let Some(text) = text {
                 inbound["text"] = text.into();
             }
-            serde_json::from_value::<Inbound>(inbound).unwrap().arrival("echo", 5).unwrap().text
+            let arrival = serde_json::from_value::<Inbound>(inbound).unwrap().arrival("echo", 5).unwrap();
+            let files: Vec<String> = arrival
+                .attachments
+                .iter()
+                .map(|file| format!("{} {:?}", file.label(), file.content))
+                .collect();
+            (arrival.text, files)
         };
-        let named = "[image attached: a.png; it cannot be read here]\n[file attached: mxc://b; it cannot be read here]\n\
-            [file attached; it cannot be read here]";
+        let files = [
+            "a.png Text(2 bytes)",
+            "mxc://b Unreadable(\"its content did not come with it\")",
+            "file Unreadable(\"its content is not base64\")",
+        ]
+        .map(str::to_owned);
         let bare = json!({"id": "1", "conversation": "c", "sender": {"id": "ada"}});
         assert!(serde_json::from_value::<Inbound>(bare).unwrap().arrival("echo", 5).is_err());
-        assert_eq!((text(None), text(Some("look"))), (named.to_owned(), format!("look\n\n{named}")));
+        assert_eq!(text(None), (String::new(), files.to_vec()));
+        assert_eq!(text(Some("look")), ("look".to_owned(), files.to_vec()));
     }
 
     #[test]

@@ -5,12 +5,14 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
+use codex_bridge_core::inbox::attachment::FILE_BYTES;
 use codex_bridge_core::outbox::Outcome;
 use codex_bridge_core::outbox::sender::Refusal;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::channel::http::{self, Call, Reply};
+use super::files::safe_path;
+use crate::channel::http::{self, Call, DownloadError, Reply};
 use crate::channel::text::{Limit, Limits, Span, Style, Styled};
 
 /// Telegram's own server.
@@ -24,6 +26,8 @@ const LINK_BYTES: usize = 2_000;
 pub struct Bot {
     /// The address of the bot's methods, which contains the token.
     base: String,
+    /// The address of the bot's files, which contains the token too.
+    files: String,
     id: String,
 }
 
@@ -42,7 +46,7 @@ impl Bot {
         }
         let base = api_base.unwrap_or(API).trim_end_matches('/');
         let id = token.split(':').next().unwrap_or_default().to_owned();
-        Ok(Self { base: format!("{base}/bot{token}"), id })
+        Ok(Self { base: format!("{base}/bot{token}"), files: format!("{base}/file/bot{token}"), id })
     }
 
     /// The bot's number, which is no secret.
@@ -53,6 +57,25 @@ impl Bot {
     /// Calls a method.
     pub async fn call(&self, method: &str, body: &Value) -> Result<Reply, http::Error> {
         Call::post(format!("{}/{method}", self.base), body).send().await
+    }
+
+    /// Downloads a file, by the id that a message gives it.
+    pub async fn download(&self, file_id: &str) -> Result<Vec<u8>, DownloadError> {
+        let found = self.call("getFile", &json!({ "file_id": file_id })).await;
+        let found = found.map_err(DownloadError::Unreachable)?;
+        if found.body["ok"] != true {
+            // Telegram gives bots no file above 20 MB.
+            let described = found.body["description"].as_str().unwrap_or_default();
+            let is_large = described.contains("file is too big");
+            return Err(if is_large { DownloadError::TooLarge } else { DownloadError::Status(found.status) });
+        }
+        let file = &found.body["result"];
+        if file["file_size"].as_u64().is_some_and(|bytes| bytes > FILE_BYTES) {
+            return Err(DownloadError::TooLarge);
+        }
+        let path = file["file_path"].as_str().and_then(safe_path);
+        let path = path.ok_or_else(|| DownloadError::Refused("the server does not give it".to_owned()))?;
+        Call::get(format!("{}/{path}", self.files)).download(FILE_BYTES).await
     }
 
     /// Sends a text as a file.

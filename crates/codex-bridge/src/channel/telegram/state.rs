@@ -7,6 +7,8 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::channel::recent::Recent;
+
 /// How long after its last update a bot is read without an offset. After a week without one, Telegram begins anew with random
 /// numbers, and updates below an offset are lost.
 const OFFSET_AGE_MS: i64 = 3 * 24 * 60 * 60 * 1000;
@@ -20,6 +22,8 @@ pub struct State {
     pub rate_limited: HashMap<i64, Instant>,
     /// When the last poll before this one ended. Telegram does not tell when a button was tapped: it was after that.
     pub polled_at: i64,
+    /// The parts of albums, by their first part: `CHAT/NUMBER`. Stored.
+    pub albums: Recent<Vec<i64>>,
     /// The bot's user name.
     pub username: String,
 }
@@ -60,13 +64,16 @@ pub fn cursor_behind(updates: &[Value], server: Option<&str>, now: i64) -> Optio
 impl State {
     /// What has to be known after a restart.
     pub fn notes(&self) -> Value {
-        json!({ "moved": self.moved })
+        json!({ "moved": self.moved, "albums": self.albums })
     }
 
     /// Restores what was stored.
     pub fn restore(&mut self, notes: &Value) {
         if let Ok(moved) = serde_json::from_value(notes["moved"].clone()) {
             self.moved = moved;
+        }
+        if let Ok(albums) = serde_json::from_value(notes["albums"].clone()) {
+            self.albums = albums;
         }
     }
 
@@ -80,6 +87,32 @@ impl State {
                 self.moved.insert(before, now);
             }
         }
+    }
+
+    /// The album that has a message, by the id of its first part.
+    pub fn album_of(&self, external_id: &str) -> Option<String> {
+        let (chat, number) = external_id.split_once('/')?;
+        let number: i64 = number.parse().ok()?;
+        let has_it = |(first, parts): &(&String, &Vec<i64>)| {
+            first.split_once('/').is_some_and(|(of, _)| of == chat) && parts.contains(&number)
+        };
+        self.albums.iter().find(has_it).map(|(first, _)| first.clone())
+    }
+
+    /// Notes the parts of an album, and returns the first one. An album of which a part is known keeps its first part.
+    pub fn note_album(&mut self, chat: &str, parts: &[i64]) -> Option<i64> {
+        let known = parts.iter().find_map(|part| self.album_of(&format!("{chat}/{part}")));
+        let first = match known.as_ref().and_then(|first| first.split_once('/')) {
+            Some((_, first)) => first.parse().ok()?,
+            None => *parts.iter().min()?,
+        };
+        let name = format!("{chat}/{first}");
+        let mut all = self.albums.get(&name).cloned().unwrap_or_default();
+        all.extend(parts);
+        all.sort_unstable();
+        all.dedup();
+        self.albums.insert(&name, all);
+        Some(first)
     }
 
     /// The number that a chat had first: a conversation of a group continues in its supergroup.

@@ -1,26 +1,13 @@
 //! Reads Telegram's updates: messages, edits of them, and taps on buttons. Pure. Unknown fields are ignored.
 
-use codex_bridge_core::inbox::{Arrival, Context, ConversationKey, Party, Quoted, Room, Sender};
+use codex_bridge_core::inbox::{Arrival, Attachment, Context, ConversationKey, Party, Quoted, Room, Sender};
 use serde_json::Value;
 
+use super::files;
 use super::state::State;
 use crate::amount::one_line;
+use crate::channel::Stranger;
 use crate::channel::chat::{Incoming, Key, Keyboard, Tapped, UnknownTap, keyboard};
-use crate::channel::{Stranger, attachments};
-
-/// The kinds of attachments; none of them can be read here.
-const ATTACHMENTS: [&str; 10] = [
-    "photo",
-    "document",
-    "voice",
-    "audio",
-    "video",
-    "video_note",
-    "sticker",
-    "animation",
-    "location",
-    "contact",
-];
 
 /// Reads the updates of one bot.
 pub struct Reader<'a> {
@@ -47,7 +34,7 @@ impl Reader<'_> {
         let (chat, number) = (message["chat"]["id"].as_i64()?, message["message_id"].as_i64()?);
         let place = self.place(message)?;
         let room = if message["chat"]["type"] == "private" { Room::Direct } else { Room::Shared };
-        let text = self.text(message)?;
+        let (text, attachments) = self.content(message)?;
         let answered = &message["reply_to_message"];
         let is_ours = answered["from"]["id"].as_i64().is_some_and(|id| id.to_string() == self.bot);
         let is_addressed = room == Room::Direct
@@ -66,6 +53,7 @@ impl Reader<'_> {
                 is_overheard: !is_addressed,
                 ..Context::default()
             },
+            attachments,
             position: None,
             sent_at: message["date"].as_i64().unwrap_or_default().saturating_mul(1000),
         };
@@ -77,8 +65,8 @@ impl Reader<'_> {
     pub fn edited(&self, update: &Value) -> Option<Incoming> {
         let (message, version) = (update.get("edited_message")?, update["update_id"].as_i64()?);
         let Incoming { arrival, replies_to } = self.incoming(message)?;
-        let original = arrival.external_id.clone();
-        let external_id = format!("{original}#{version}");
+        let external_id = format!("{}#{version}", arrival.external_id);
+        let original = self.state.album_of(&arrival.external_id).unwrap_or(arrival.external_id);
         let context = Context { edits: Some(original), ..arrival.context };
         Some(Incoming { arrival: Arrival { external_id, context, ..arrival }, replies_to })
     }
@@ -121,11 +109,18 @@ impl Reader<'_> {
         Some(UnknownTap { id: callback["id"].as_str()?.to_owned(), stranger })
     }
 
-    fn text(&self, message: &Value) -> Option<String> {
+    /// The text and the files of a message; none of a message for another bot, or without either.
+    fn content(&self, message: &Value) -> Option<(String, Vec<Attachment>)> {
         let text = words(message);
+        let mut files: Vec<Attachment> = files::of(message).into_iter().collect();
         if let Some(from) = forwarded_from(message) {
             // What another one wrote is never a command or an approval of the person who forwards it.
-            return Some(format!("(forwarded{from})\n{text}")).filter(|_| !text.trim().is_empty());
+            for file in &mut files {
+                file.kind = format!("forwarded {}", file.kind);
+            }
+            let is_silent = text.trim().is_empty();
+            let text = if is_silent { String::new() } else { format!("(forwarded{from})\n{text}") };
+            return Some((text, files)).filter(|(_, files)| !is_silent || !files.is_empty());
         }
         // In a group a message begins with the bot's name.
         let text = match text.strip_prefix('@').and_then(|text| text.split_once(char::is_whitespace)) {
@@ -135,10 +130,7 @@ impl Reader<'_> {
         if addressed_bot(text).is_some_and(|name| !self.is_our_name(name)) {
             return None;
         }
-        let kind = ATTACHMENTS.into_iter().find(|kind| message.get(*kind).is_some());
-        let name = kind.and_then(|kind| message[kind]["file_name"].as_str());
-        let text = attachments::append(text, kind.map(|kind| attachments::line(Some(kind), name)));
-        Some(text).filter(|text| !text.trim().is_empty())
+        Some((text.to_owned(), files)).filter(|(text, files)| !text.trim().is_empty() || !files.is_empty())
     }
 
     /// Whether a message names the bot somewhere.
@@ -328,9 +320,14 @@ mod tests {
         message.as_object_mut().unwrap().remove("text");
         assert_eq!(text(&message), None, "somebody joined, or the like");
         message["photo"] = json!([{}]);
-        assert!(text(&message).unwrap().contains("photo attached"));
+        assert_eq!(
+            (text(&message).unwrap(), arrival(&message).unwrap().attachments.len()),
+            (String::new(), 1)
+        );
         message["caption"] = "what is this?".into();
-        assert!(text(&message).unwrap().starts_with("what is this?\n"));
+        assert_eq!(text(&message).unwrap(), "what is this?");
+        message["forward_date"] = 1.into();
+        assert_eq!(arrival(&message).unwrap().attachments[0].kind, "forwarded photo");
         assert_eq!(arrival(&json!({"chat": {"id": 1}, "message_id": 1, "text": "a post"})), None);
     }
 
