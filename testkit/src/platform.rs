@@ -2,6 +2,7 @@
 //!
 //! Each listens on a port of its own on loopback, remembers every request that reached it, and which of them it took.
 
+pub mod discord;
 pub mod feishu;
 pub mod molecule;
 pub mod telegram;

@@ -1,5 +1,6 @@
 //! `setup`: what the tests need and cargo does not bring.
 
+mod discord;
 mod packages;
 pub mod schemathesis;
 mod sdks;
@@ -30,6 +31,7 @@ pub fn all() -> Result<(), String> {
     debian_package("chromium", &["--version"])?;
     sdks::install()?;
     telegram::install()?;
+    discord::install()?;
     webhooks::install()?;
     codex().map(drop)
 }

@@ -18,6 +18,7 @@
 
 mod attachments;
 mod chat;
+mod discord;
 mod exec;
 mod feishu;
 mod feishu_bot;
@@ -63,6 +64,7 @@ use settings::{Kind, OpenedChannel, Opening};
 
 /// The kinds of channels, by their `type` in the configuration.
 pub const KINDS: &[Kind] = &[
+    Kind::of::<discord::Settings>("discord").reading(&discord::VARIABLES),
     Kind::of::<exec::Settings>("exec").only_sending(),
     Kind::of::<feishu::Settings>("feishu").only_sending(),
     Kind::of::<feishu_bot::Settings>("feishu-bot").only_sending(),

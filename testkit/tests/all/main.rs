@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod client;
+mod discord_library;
 mod faults;
 mod likeness;
 mod programs;

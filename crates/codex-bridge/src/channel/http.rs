@@ -107,14 +107,16 @@ impl DownloadError {
     }
 }
 
-/// A GET or a POST.
+/// One call.
 #[derive(Debug)]
 pub struct Call {
+    /// The method, if it is neither the GET of a call without a body nor the POST of one with a body.
+    pub method: Option<&'static str>,
     /// The address.
     pub url: String,
     /// The headers, without the content type.
     pub headers: Vec<(&'static str, String)>,
-    /// The body of a POST; a call without it is a GET.
+    /// The body, if any.
     pub body: Option<Payload>,
     /// The timeout of the whole call.
     pub timeout: Duration,
@@ -167,6 +169,8 @@ pub struct Reply {
     pub status: u16,
     /// The pause that the server asked for, if any.
     pub retry_after: Option<Duration>,
+    /// The pause before the next call of the same kind, if the server says that this was the last one for now.
+    pub exhausted_for: Option<Duration>,
     /// The body, or null if it is not JSON.
     pub body: Value,
 }
@@ -174,7 +178,7 @@ pub struct Reply {
 impl Call {
     /// A GET.
     pub fn get(url: impl Into<String>) -> Self {
-        Self { url: url.into(), headers: Vec::new(), body: None, timeout: TIMEOUT }
+        Self { method: None, url: url.into(), headers: Vec::new(), body: None, timeout: TIMEOUT }
     }
 
     /// A POST of JSON.
@@ -238,8 +242,12 @@ impl Call {
             request = request.header(*name, value);
         }
         let (timeout, wrong) = (Some(self.timeout), |_| Error::Address);
-        let (called, limit) = if let Some(body) = self.body {
-            let post = request.method("POST").header("content-type", body.content_type).body(body.content);
+        let (called, limit) = if self.body.is_some() || self.method.is_some() {
+            let method = request.method(self.method.unwrap_or("POST"));
+            let post = match self.body {
+                Some(body) => method.header("content-type", body.content_type).body(body.content),
+                None => method.body(String::new()),
+            };
             let post = AGENT.configure_request(post.map_err(wrong)?).timeout_global(timeout).build();
             (AGENT.run(post), ANSWER_BYTES)
         } else {
@@ -256,10 +264,12 @@ impl Reply {
         // Feishu has a header of its own for this.
         let wait = header("retry-after").or_else(|| header("x-ogw-ratelimit-reset"));
         let retry_after = wait.and_then(parse_retry_after);
+        let is_last = header("x-ratelimit-remaining") == Some("0");
+        let exhausted_for = header("x-ratelimit-reset-after").filter(|_| is_last).and_then(parse_seconds);
         let status = response.status().as_u16();
         // An incomplete body counts as none; see [`Self::refusal`].
         let body = response.body_mut().with_config().limit(limit).read_to_string().unwrap_or_default();
-        Self { status, retry_after, body: serde_json::from_str(&body).unwrap_or_default() }
+        Self { status, retry_after, exhausted_for, body: serde_json::from_str(&body).unwrap_or_default() }
     }
 
     /// What a status means, when the body does not say what happened.
@@ -285,6 +295,11 @@ impl Reply {
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
+}
+
+/// Parses seconds with a fraction.
+fn parse_seconds(text: &str) -> Option<Duration> {
+    text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
 /// Parses `Retry-After`: seconds, or a date.
@@ -331,7 +346,8 @@ mod tests {
     use super::*;
 
     fn refusal(status: u16, retry_after: Option<u64>) -> Outcome {
-        Reply { status, retry_after: retry_after.map(Duration::from_secs), body: Value::Null }.refusal()
+        let retry_after = retry_after.map(Duration::from_secs);
+        Reply { status, retry_after, exhausted_for: None, body: Value::Null }.refusal()
     }
 
     #[test]

@@ -33,12 +33,18 @@ pub enum Limit {
     Bytes(usize),
     /// Bytes after encoding as JSON, where quotes and line breaks take more than one.
     JsonBytes(usize),
+    /// UTF-16 units of Markdown, where each mark is escaped.
+    Markdown(usize),
 }
 
 impl Limit {
     fn max(self) -> usize {
         match self {
-            Self::Chars(max) | Self::Utf16(max) | Self::Bytes(max) | Self::JsonBytes(max) => max,
+            Self::Chars(max)
+            | Self::Utf16(max)
+            | Self::Bytes(max)
+            | Self::JsonBytes(max)
+            | Self::Markdown(max) => max,
         }
     }
 
@@ -48,13 +54,15 @@ impl Limit {
             Self::Utf16(max) => Self::Utf16(max.saturating_sub(less)),
             Self::Bytes(max) => Self::Bytes(max.saturating_sub(less)),
             Self::JsonBytes(max) => Self::JsonBytes(max.saturating_sub(less)),
+            Self::Markdown(max) => Self::Markdown(max.saturating_sub(less)),
         }
     }
 
     fn char_length(self, char: char) -> usize {
         match self {
             Self::Chars(_) => 1,
-            Self::Utf16(_) => char.len_utf16(),
+            Self::Markdown(_) if "\\*_~`|[]<>#-+.:".contains(char) => 2,
+            Self::Utf16(_) | Self::Markdown(_) => char.len_utf16(),
             Self::Bytes(_) => char.len_utf8(),
             Self::JsonBytes(_) => match char {
                 '"' | '\\' | '\n' | '\t' | '\r' => 2,

@@ -71,6 +71,7 @@ pub enum Source {
     Plugin,
     Telegram,
     Webhook,
+    Discord,
 }
 
 /// The points at which a message of this source is lost and found again. At full length they are all points of its way.
@@ -81,7 +82,7 @@ pub fn on_the_way_from(source: Source) -> Vec<&'static str> {
     if is_full_length() {
         return all;
     }
-    all.into_iter().skip(source as usize).step_by(4).collect()
+    all.into_iter().skip(source as usize % 4).step_by(4).collect()
 }
 
 /// How often something random is tried with real processes. The simulation of the core tries it a thousand times more often.

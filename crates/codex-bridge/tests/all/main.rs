@@ -3,6 +3,10 @@
 
 mod audit;
 mod boots;
+mod channel_discord;
+mod channel_discord_crash;
+mod channel_discord_gateway;
+mod channel_discord_words;
 mod channel_files;
 mod channel_plugin;
 mod channel_plugin_manual;
