@@ -5,6 +5,7 @@
 pub mod discord;
 pub mod feishu;
 pub mod molecule;
+pub mod slack;
 pub mod telegram;
 pub mod webhook;
 

@@ -4,6 +4,7 @@ mod discord;
 mod packages;
 pub mod schemathesis;
 mod sdks;
+mod slack;
 mod telegram;
 mod webhooks;
 
@@ -30,6 +31,7 @@ pub fn all() -> Result<(), String> {
     debian_package("tmux", &["-V"])?;
     debian_package("chromium", &["--version"])?;
     sdks::install()?;
+    slack::install()?;
     telegram::install()?;
     discord::install()?;
     webhooks::install()?;

@@ -34,6 +34,7 @@ pub mod registry;
 mod secret;
 pub mod settings;
 mod signs;
+mod slack;
 mod supervisor;
 mod targets;
 mod telegram;
@@ -71,6 +72,7 @@ pub const KINDS: &[Kind] = &[
     Kind::of::<hook::Settings>("hook"),
     Kind::of::<molecule::Settings>("molecule").reading(&molecule::VARIABLES),
     Kind::of::<plugin::Settings>("plugin"),
+    Kind::of::<slack::Settings>("slack").reading(&slack::VARIABLES),
     Kind::of::<telegram::Settings>("telegram").reading(&telegram::VARIABLES),
     Kind::of::<webhook::Settings>("webhook").only_sending(),
 ];
@@ -245,11 +247,18 @@ pub trait Acknowledges: Send + Sync {
 
     /// Shows a sign at a message. False if no sign is possible there; not after a failure that may pass.
     fn mark<'a>(&'a self, message: &'a Message, mark: Mark) -> BoxFuture<'a, bool>;
+
+    /// Whether a message also gets a sign when it is worked on at once, since the platform cannot show that Codex works.
+    fn marks_every_message(&self) -> bool {
+        false
+    }
 }
 
 /// A sign at a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
+    /// It is worked on, on platforms that show nothing else meanwhile.
+    Read,
     /// It waits its turn.
     Queued,
     /// It was added to the running turn.
@@ -260,6 +269,7 @@ impl Mark {
     /// The mark as a word.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Read => "read",
             Self::Queued => "queued",
             Self::Added => "added",
         }

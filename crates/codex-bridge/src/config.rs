@@ -306,7 +306,7 @@ mod tests {
             (format!("{head}attempts = \"x\"\n"), "line 3, \"attempts\": invalid type"),
             (
                 "[channels.x]\ntype = \"pigeon\"\n".to_owned(),
-                "line 2, \"type\": unknown type; use one of discord, exec, feishu, feishu-bot, hook, molecule, plugin, telegram, webhook",
+                "line 2, \"type\": unknown type; use one of discord, exec, feishu, feishu-bot, hook, molecule, plugin, slack, telegram, webhook",
             ),
             (
                 "[channels.x]\nurl = \"u\"\n".to_owned(),

@@ -8,6 +8,7 @@ mod likeness;
 mod programs;
 mod real_codex;
 mod shapes;
+mod slack_library;
 mod socket;
 mod telegram_library;
 mod turns;

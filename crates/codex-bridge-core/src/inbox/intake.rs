@@ -291,8 +291,8 @@ fn quotation(Quoted { author, text }: &Quoted) -> String {
         shown.push('…');
     }
     let head = if author.is_empty() { "In reply to:".to_owned() } else { format!("In reply to {author}:") };
-    let lines: String = shown.lines().map(|line| format!("\n> {line}")).collect();
-    format!("{head}{lines}\n\n")
+    let lines: Vec<&str> = shown.lines().collect();
+    format!("{head}\n> {}\n\n", lines.join("\n> "))
 }
 
 /// Whether a text says hardly more than yes or no, such as "Yes, do it!".

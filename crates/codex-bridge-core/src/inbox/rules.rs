@@ -122,6 +122,7 @@ impl Allowed {
     }
 
     /// The same, in this place only.
+    #[must_use]
     pub fn only_in(self, place: &str) -> Self {
         Self { place: Some(place.to_owned()), ..self }
     }

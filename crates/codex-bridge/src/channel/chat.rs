@@ -8,6 +8,7 @@ pub mod delivery;
 mod edits;
 pub mod keyboard;
 pub mod memory;
+pub mod positions;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -68,6 +69,12 @@ pub trait ChatApi: Send + Sync + 'static {
         Repeats::MayDouble
     }
 
+    /// Whether [`ChatApi::post`] finds a text that may have arrived in this place. If not, a repetition is marked as one, as
+    /// files always are.
+    fn finds_repeats(&self, _place: &str) -> bool {
+        false
+    }
+
     /// Sends a message.
     fn post<'a>(&'a self, place: &'a str, post: Post<'a>) -> BoxFuture<'a, Outcome>;
 
@@ -82,6 +89,16 @@ pub trait ChatApi: Send + Sync + 'static {
 
     /// Shows for a few seconds that Codex works.
     fn working<'a>(&'a self, place: &'a str) -> BoxFuture<'a, ()>;
+
+    /// See [`Acknowledges::marks_every_message`].
+    fn marks_every_message(&self) -> bool {
+        false
+    }
+
+    /// Whether people are told the outcome of their tap also where the message with the button shows it.
+    fn repeats_outcomes(&self) -> bool {
+        true
+    }
 
     /// Shows a sign at a message of a person. False if no sign is possible there; not after a failure that may pass.
     fn react<'a>(&'a self, place: &'a str, external_id: &'a str, mark: Mark) -> BoxFuture<'a, bool>;
@@ -129,6 +146,8 @@ pub struct Post<'a> {
     pub reply_to: Option<&'a str>,
     /// The same for each attempt, and for no other message.
     pub key: &'a str,
+    /// Whether an earlier attempt may have arrived, so that the message is looked for first. See [`ChatApi::finds_repeats`].
+    pub may_have_arrived: bool,
 }
 
 /// What a platform was asked for and gave.
@@ -390,6 +409,10 @@ impl<A: ChatApi> Acknowledges for Chat<A> {
     fn mark<'a>(&'a self, message: &'a Message, mark: Mark) -> BoxFuture<'a, bool> {
         let place = place_in(&message.reply_to, &self.name).unwrap_or_default();
         self.api.react(place, &message.external_id, mark)
+    }
+
+    fn marks_every_message(&self) -> bool {
+        self.api.marks_every_message()
     }
 }
 

@@ -135,6 +135,11 @@ impl Payload {
         Self { content_type: "application/json".to_owned(), content: text.into() }
     }
 
+    /// Plain text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content_type: "text/plain; charset=utf-8".to_owned(), content: text.into() }
+    }
+
     /// The bytes that are sent.
     pub fn content(&self) -> &str {
         &self.content

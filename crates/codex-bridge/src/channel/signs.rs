@@ -80,6 +80,7 @@ async fn show_mark(
         return Ok(());
     }
     let words = match mark {
+        Mark::Read => return Ok(()),
         Mark::Queued => "This waits its turn: Codex is still at work on what was written before.",
         Mark::Added => "This was added to what Codex is working on.",
     };
@@ -116,7 +117,8 @@ impl State {
         signs: Option<&dyn Acknowledges>,
     ) -> Result<Shown, Error> {
         let unfinished = unfinished(chats, name).await?;
-        for (message, mark) in self.new_marks(&unfinished) {
+        let marks_all = signs.is_some_and(Acknowledges::marks_every_message);
+        for (message, mark) in self.new_marks(&unfinished, marks_all) {
             show_mark(chats, signs, message, mark).await?;
         }
         let Some(signs) = signs else { return Ok(Shown::AtRest) };
@@ -134,7 +136,7 @@ impl State {
     }
 
     /// The messages of people that get a mark now.
-    fn new_marks<'a>(&mut self, unfinished: &'a [Message]) -> Vec<(&'a Message, Mark)> {
+    fn new_marks<'a>(&mut self, unfinished: &'a [Message], marks_all: bool) -> Vec<(&'a Message, Mark)> {
         let open: HashSet<&str> = unfinished.iter().map(|message| message.id.as_str()).collect();
         self.shown.retain(|id, _| open.contains(id.as_str()));
         let mut busy = BTreeSet::new();
@@ -143,6 +145,10 @@ impl State {
             let is_behind = message.kind == MessageKind::Prompt && !busy.insert(&message.conversation);
             let mark = match (message.kind, message.state) {
                 (MessageKind::Prompt, MessageState::Received) if is_behind => Mark::Queued,
+                // One that waited has its mark already.
+                (MessageKind::Prompt, _) if marks_all && !self.shown.contains_key(message.id.as_str()) => {
+                    Mark::Read
+                }
                 (MessageKind::Steer, MessageState::Running) if message.sealed_text.is_none() => Mark::Added,
                 _ => continue,
             };
@@ -203,22 +209,22 @@ mod tests {
     fn a_channel_that_begins_again_marks_only_what_is_new() {
         let all: Vec<Message> = (1..=200).map(|number| waiting(number, MessageKind::Prompt)).collect();
         let mut state = State::since(1);
-        assert_eq!(state.new_marks(&all), []);
+        assert_eq!(state.new_marks(&all, false), []);
         let new = Message { updated_at: 1, received_at: 1, ..waiting(201, MessageKind::Prompt) };
         let all: Vec<Message> = all.into_iter().chain([new]).collect();
         let marked: Vec<&str> =
-            state.new_marks(&all).iter().map(|(one, _)| one.external_id.as_str()).collect();
+            state.new_marks(&all, false).iter().map(|(one, _)| one.external_id.as_str()).collect();
         assert_eq!(marked, ["201"]);
-        assert_eq!(state.new_marks(&all), [], "once");
-        assert_eq!(State::since(0).new_marks(&all).len(), MAX_MARKS, "not as many calls as messages");
+        assert_eq!(state.new_marks(&all, false), [], "once");
+        assert_eq!(State::since(0).new_marks(&all, false).len(), MAX_MARKS, "not as many calls as messages");
     }
 
     #[test]
     fn a_message_waits_only_for_what_is_worked_on() {
         let all = [waiting(1, MessageKind::UrgentCommand), waiting(2, MessageKind::Prompt)];
-        assert_eq!(State::since(0).new_marks(&all), [], "/status before it is no work of Codex");
+        assert_eq!(State::since(0).new_marks(&all, false), [], "/status before it is no work of Codex");
         let all = [waiting(1, MessageKind::Prompt), waiting(2, MessageKind::Prompt)];
-        assert_eq!(State::since(0).new_marks(&all), [(&all[1], Mark::Queued)]);
+        assert_eq!(State::since(0).new_marks(&all, false), [(&all[1], Mark::Queued)]);
     }
 
     #[test]

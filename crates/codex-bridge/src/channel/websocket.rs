@@ -4,7 +4,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use codex_wire::reason;
 use futures_util::{SinkExt, StreamExt};
@@ -41,7 +41,10 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A connected WebSocket.
-pub struct Socket(WebSocketStream<Box<dyn Stream>>);
+pub struct Socket {
+    stream: WebSocketStream<Box<dyn Stream>>,
+    heard_at: Instant,
+}
 
 /// What a socket received.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +71,9 @@ impl Socket {
     /// The next message. Nothing is lost if the call is dropped.
     pub async fn receive(&mut self) -> Result<Received, ChannelError> {
         loop {
-            match self.0.next().await {
+            let next = self.stream.next().await;
+            self.heard_at = Instant::now();
+            match next {
                 Some(Ok(Message::Text(text))) => {
                     return Ok(Received::Json(serde_json::from_str(&text).unwrap_or_default()));
                 }
@@ -84,9 +89,23 @@ impl Socket {
         }
     }
 
+    /// How long the platform has sent nothing at all, not even a ping or the answer to one.
+    pub fn silence(&self) -> Duration {
+        self.heard_at.elapsed()
+    }
+
     /// Sends a message.
     pub async fn send(&mut self, message: &Value) -> Result<(), ChannelError> {
-        let sent = timeout(TIMEOUT, self.0.send(Message::text(message.to_string()))).await;
+        self.write(Message::text(message.to_string())).await
+    }
+
+    /// Sends a ping, which the platform answers while somebody receives here.
+    pub async fn ping(&mut self) -> Result<(), ChannelError> {
+        self.write(Message::Ping(Vec::new().into())).await
+    }
+
+    async fn write(&mut self, message: Message) -> Result<(), ChannelError> {
+        let sent = timeout(TIMEOUT, self.stream.send(message)).await;
         match sent {
             Ok(sent) => sent.map_err(|error| broken(&error)),
             Err(_) => Err(ChannelError::retry("the platform's WebSocket takes no more messages")),
@@ -110,7 +129,7 @@ async fn open(url: &str) -> Result<Socket, ChannelError> {
     let config =
         WebSocketConfig::default().max_message_size(Some(MESSAGE_BYTES)).max_frame_size(Some(MESSAGE_BYTES));
     let opened = client_async_with_config(url, stream, Some(config)).await;
-    opened.map(|(socket, _)| Socket(socket)).map_err(|error| broken(&error))
+    opened.map(|(stream, _)| Socket { stream, heard_at: Instant::now() }).map_err(|error| broken(&error))
 }
 
 async fn encrypted(host: String, tcp: TcpStream) -> Result<impl Stream, ChannelError> {

@@ -284,8 +284,8 @@ async fn a_conversation_goes_back_to_an_earlier_task_and_on_with_one_of_another_
     chat.server.write(ADA, &format!("/resume {id}"));
     chat.server.write(ADA, "in the chat [play] say Five.");
     chat.server.until_said(ADA, "Five.").await;
-    let last = chat.shell.model.requests().last().unwrap().body.to_string();
-    assert!(last.contains("at a desk"), "the same thread goes on");
+    let asked = chat.shell.model.requests().last().unwrap().body.to_string();
+    assert!(asked.contains("at a desk"), "the same thread goes on");
     let before = chat.shell.run(&["--json", "show", id]).await.ok().json();
     assert_eq!(before["final_text"], "Four.", "the task itself stays as it was");
     chat.server.write(ADA, "/resume codex-");

@@ -69,7 +69,7 @@ impl Scene {
             match self.seen.insert(one.message_id, shown.clone()) {
                 None => self.note("Codex", &shown),
                 Some(before) if before != shown => {
-                    self.note("Codex, in place of what it wrote before", &shown)
+                    self.note("Codex, in place of what it wrote before", &shown);
                 }
                 Some(_) => {}
             }
@@ -340,8 +340,8 @@ async fn answers_that_are_too_long() {
     let mut scene = Scene::open().await;
     let table = "| file | lines |\n|---|---|\n| src/main.rs | 120 |\n| src/lib.rs | 9 |";
     scene.script("A table, please.", Scenario::new().say(table));
-    let long: String = (0..1_200).map(|number| format!("Line {number} of the report.\n")).collect();
-    scene.script("The whole report.", Scenario::new().say(long));
+    let long: Vec<String> = (0..1_200).map(|number| format!("Line {number} of the report.")).collect();
+    scene.script("The whole report.", Scenario::new().say(long.join("\n")));
     scene.writes(ADA, "A table, please.");
     scene.reads(ADA, "src/lib.rs").await;
     scene.writes(ADA, "The whole report.");

@@ -69,6 +69,7 @@ impl Moments {
 pub enum Source {
     Molecule,
     Plugin,
+    Slack,
     Telegram,
     Webhook,
     Discord,

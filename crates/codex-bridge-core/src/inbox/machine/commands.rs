@@ -60,12 +60,11 @@ pub fn carry_out(message: &Message, command: Command, facts: &Facts, now: TimeMs
         Command::Model(Some(name)) => {
             say(&format!("{name} cannot be chosen here.\n{}", model(&facts.rules, &conversation)))
         }
-        Command::Effort(None) => say(&effort(&facts.rules, &conversation)),
         Command::Effort(Some(level)) if EFFORTS.contains(&level.as_str()) => {
             let text = format!("From the next turn on the model thinks with effort {level} here.");
             changed(message, Conversation { effort: Some(level), ..conversation }, text, now)
         }
-        Command::Effort(Some(_)) => say(&effort(&facts.rules, &conversation)),
+        Command::Effort(_) => say(&effort(&facts.rules, &conversation)),
         Command::List => say(&threads::list(facts, now)),
         Command::Switch(number) => threads::switch(message, conversation, &number, facts, now),
         Command::Resume(_) => threads::resume(message, conversation, facts, now),

@@ -23,9 +23,10 @@ impl<A: ChatApi> Chat<A> {
         for (number, part) in parts.into_iter().enumerate().skip(sent) {
             // Each message is noted before the next one is sent, so only the first may have arrived.
             let is_doubtful = attempt.may_be_duplicate && number == sent;
-            let part = if is_doubtful { part.marked() } else { part };
+            let is_found = self.api.finds_repeats(&place) && matches!(part.body, Body::Text(_));
+            let part = if is_doubtful && !is_found { part.marked() } else { part };
             let key = if number == 0 { attempt.key.to_string() } else { format!("{}-{number}", attempt.key) };
-            last = self.send_part(&place, &part, reply_to.take(), &key).await;
+            last = self.send_part(&place, &part, reply_to.take(), (&key, is_doubtful && is_found)).await;
             if let Outcome::Failed { .. } = last {
                 return last;
             }
@@ -41,15 +42,21 @@ impl<A: ChatApi> Chat<A> {
         last
     }
 
-    async fn send_part(&self, place: &str, part: &Part<'_>, reply_to: Option<&str>, key: &str) -> Outcome {
+    async fn send_part(
+        &self,
+        place: &str,
+        part: &Part<'_>,
+        reply_to: Option<&str>,
+        (key, may_have_arrived): (&str, bool),
+    ) -> Outcome {
         let keyboard = match part.decides {
             Some(shown) => Keyboard::of_request(shown),
             None => Keyboard::of_commands(
                 part.commands.iter().map(|one| (one.label.as_str(), one.command.as_str())),
             ),
         };
-        let outcome =
-            self.api.post(place, Post { body: &part.body, keyboard: &keyboard, reply_to, key }).await;
+        let post = Post { body: &part.body, keyboard: &keyboard, reply_to, key, may_have_arrived };
+        let outcome = self.api.post(place, post).await;
         // A question without buttons is answered by a reply to its message.
         if let (Outcome::Delivered { message_id: Some(message_id), .. }, Some(shown), Body::Text(text)) =
             (&outcome, part.decides, &part.body)

@@ -32,7 +32,9 @@ impl<A: ChatApi> Chat<A> {
             }
             Verdict::TooLate { .. } | Verdict::Forbidden { .. } | Verdict::NotAllowed => {}
         }
-        self.api.toast(&tap.id, verdict.text()).await;
+        let is_shown = matches!(verdict, Verdict::Taken { .. } | Verdict::Next { .. });
+        let text = if is_shown && !self.api.repeats_outcomes() { "" } else { verdict.text() };
+        self.api.toast(&tap.id, text).await;
         // Until then the request is not in `shown_requests`, so `show_closed` does not edit the message.
         self.memory().taps.remove(&tap.id);
     }
@@ -129,7 +131,8 @@ impl<A: ChatApi> Chat<A> {
                 let shown = ProgressMessage { place: place.clone(), message_id: None, text };
                 self.memory().progress_messages.insert(turn, shown.clone());
                 let body = Body::Text(shown.text.as_str().into());
-                let post = Post { body: &body, keyboard: &Keyboard::NONE, reply_to: None, key: turn };
+                let (keyboard, reply_to) = (&Keyboard::NONE, None);
+                let post = Post { body: &body, keyboard, reply_to, key: turn, may_have_arrived: false };
                 if let Outcome::Delivered { message_id, .. } = self.api.post(&place, post).await {
                     let message_id = message_id.map(MessageNumber);
                     self.memory().progress_messages.insert(turn, ProgressMessage { message_id, ..shown });

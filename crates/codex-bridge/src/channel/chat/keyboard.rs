@@ -104,7 +104,7 @@ impl Keyboard {
     /// The options of the question behind those whose options were chosen already. The data of each has all that was chosen.
     pub fn of_question(asked: &Asked, chosen: &[usize]) -> Self {
         let options = answer::options(&asked.ask, chosen.len());
-        let before: String = chosen.iter().map(|number| format!("{number}.")).collect();
+        let before = chosen.iter().fold(String::new(), |before, number| format!("{before}{number}."));
         let key = |(number, label): (usize, &str)| {
             Key::new(label, format!("{OPTION}{}:{before}{number}", asked.name()))
         };

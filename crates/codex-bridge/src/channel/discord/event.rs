@@ -1,6 +1,8 @@
 //! Reads Discord's events: messages, edits of them, and taps on buttons. Pure. Unknown fields are ignored.
 
-use codex_bridge_core::inbox::{Arrival, COMMANDS, Context, ConversationKey, Party, Quoted, Room, Sender};
+use codex_bridge_core::inbox::{
+    Arrival, Attachment, COMMANDS, Context, ConversationKey, Party, Quoted, Room, Sender,
+};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -59,7 +61,11 @@ impl Reader<'_> {
         if author["id"] == self.bot || !is_written {
             return None;
         }
-        let (text, is_named) = self.text(message)?;
+        let (text, is_named) = self.text(message);
+        let attachments = files(message);
+        if text.trim().is_empty() && attachments.is_empty() {
+            return None;
+        }
         let answered = &message["referenced_message"];
         let is_ours = answered["author"]["id"] == self.bot;
         let is_addressed = place.room == Room::Direct || is_ours || is_named || text.starts_with('/');
@@ -70,6 +76,7 @@ impl Reader<'_> {
             room: place.room,
             text,
             reply_to: format!("{}:{}", self.channel, place.name),
+            attachments,
             position: None,
             sent_at: written_at(id.parse().ok()?),
             context: Context { quoted: quoted(answered), is_overheard: !is_addressed, ..Context::default() },
@@ -106,16 +113,17 @@ impl Reader<'_> {
             // Discord gives back the text with all marks, which nobody wrote.
             text: None,
             keyboard: Keyboard::NONE,
+            at: interaction["id"].as_str()?.parse().ok().map(written_at)?,
         })
     }
 
     /// The text of a message, and whether it names the bot.
-    fn text(&self, message: &Value) -> Option<(String, bool)> {
+    fn text(&self, message: &Value) -> (String, bool) {
         if message["message_reference"]["type"].as_u64() == Some(FORWARD) {
             // What another one wrote is never a command or an approval of the person who forwards it.
-            let forwarded = &message["message_snapshots"][0]["message"];
-            let text = with_attachments(forwarded["content"].as_str().unwrap_or_default(), forwarded);
-            return Some((format!("(forwarded)\n{text}"), false)).filter(|_| !text.trim().is_empty());
+            let text = message["message_snapshots"][0]["message"]["content"].as_str().unwrap_or_default();
+            let text = if text.trim().is_empty() { String::new() } else { format!("(forwarded)\n{text}") };
+            return (text, false);
         }
         let mut text = message["content"].as_str().unwrap_or_default().trim_start();
         let is_ours = |named: &Value| named["id"] == self.bot;
@@ -130,8 +138,7 @@ impl Reader<'_> {
         }
         let command = text.strip_prefix('!').filter(|rest| is_command(rest));
         let text = command.map_or_else(|| text.to_owned(), |rest| format!("/{rest}"));
-        let text = with_attachments(&text, message);
-        Some((text, is_named)).filter(|(text, _)| !text.trim().is_empty())
+        (text, is_named)
     }
 
     /// Whether a text is a mention of the bot without its end: `<@4711`, `<@!4711` or `<@&` and a role.
@@ -185,15 +192,21 @@ fn quoted(answered: &Value) -> Option<Quoted> {
     Some(Quoted { author: name(&answered["author"]), text: text.to_owned() })
 }
 
-fn with_attachments(text: &str, message: &Value) -> String {
-    let line = |attached: &Value| {
+/// The files of a message, or of the one that it forwards. They are not fetched.
+fn files(message: &Value) -> Vec<Attachment> {
+    const WHY: &str = "it is not fetched from Discord";
+    let with_files = [message, &message["message_snapshots"][0]["message"]];
+    let file = |attached: &Value| {
         let kind = attached["content_type"].as_str().and_then(|kind| kind.split('/').next());
         let kind = kind.filter(|kind| ["image", "video", "audio"].contains(kind));
-        attachments::line(kind, attached["filename"].as_str())
+        attachments::unreadable(kind, attached["filename"].as_str(), WHY)
     };
-    let sticker = |sticker: &Value| attachments::line(Some("sticker"), sticker["name"].as_str());
-    let lines = list(&message["attachments"]).map(line).chain(list(&message["sticker_items"]).map(sticker));
-    attachments::append(text, lines)
+    let sticker = |sticker: &Value| attachments::unreadable(Some("sticker"), sticker["name"].as_str(), WHY);
+    let of = |message: &Value| -> Vec<Attachment> {
+        let stickers = list(&message["sticker_items"]).map(sticker);
+        list(&message["attachments"]).map(file).chain(stickers).collect()
+    };
+    with_files.into_iter().flat_map(of).collect()
 }
 
 #[cfg(test)]
@@ -279,7 +292,7 @@ mod tests {
         let mut message = said("");
         assert_eq!(read(&message), None);
         message["attachments"] = json!([{"filename": "a.png", "content_type": "image/png"}]);
-        assert!(read(&message).unwrap().arrival.text.contains("image attached: a.png"));
+        assert!(read(&message).unwrap().arrival.attachments[0].name == "a.png");
         message["type"] = 7.into();
         assert_eq!(read(&message), None, "somebody joined");
         let mut own = said("hello");

@@ -209,7 +209,7 @@ impl Discord {
         let message = message.split('#').next().unwrap_or(message);
         // 👀 and 📝
         let sign = match mark {
-            Mark::Queued => "%F0%9F%91%80",
+            Mark::Read | Mark::Queued => "%F0%9F%91%80",
             Mark::Added => "%F0%9F%93%9D",
         };
         let path = format!("channels/{channel}/messages/{message}/reactions/{sign}/@me");

@@ -157,7 +157,7 @@ impl Telegram {
             return true;
         }
         let emoji = match mark {
-            Mark::Queued => "👀",
+            Mark::Read | Mark::Queued => "👀",
             Mark::Added => "✍",
         };
         let reaction = [json!({ "type": "emoji", "emoji": emoji })];

@@ -45,7 +45,7 @@ impl Reader<'_> {
             external_id: format!("{chat}/{number}"),
             reply_to: format!("{}:{place}", self.channel),
             conversation: ConversationKey(place),
-            sender: self.sender(from)?,
+            sender: sender(from)?,
             room,
             text,
             context: Context {
@@ -71,11 +71,6 @@ impl Reader<'_> {
         Some(Incoming { arrival: Arrival { external_id, context, ..arrival }, replies_to })
     }
 
-    fn sender(&self, from: &Value) -> Option<Sender> {
-        let party = if from["is_bot"] == true { Party::Agent } else { Party::Person };
-        Some(Sender { id: from["id"].as_i64()?.to_string(), name: name(from), party })
-    }
-
     /// A tap on a button of our bot. A tap on a message that is too old has no sender, and is unknown.
     pub fn tapped(&self, callback: &Value) -> Option<Tapped> {
         let message = &callback["message"];
@@ -88,7 +83,7 @@ impl Reader<'_> {
             pressed: keyboard::parse(callback["data"].as_str()?)?,
             reply_to: format!("{}:{place}", self.channel),
             conversation: ConversationKey(place),
-            sender: self.sender(&callback["from"])?,
+            sender: sender(&callback["from"])?,
             room: if message["chat"]["type"] == "private" { Room::Direct } else { Room::Shared },
             message_id: message["message_id"].as_i64()?.to_string(),
             text: message["text"].as_str().map(str::to_owned),
@@ -147,6 +142,11 @@ impl Reader<'_> {
     fn is_our_name(&self, name: &str) -> bool {
         !self.state.username.is_empty() && name.eq_ignore_ascii_case(&self.state.username)
     }
+}
+
+fn sender(from: &Value) -> Option<Sender> {
+    let party = if from["is_bot"] == true { Party::Agent } else { Party::Person };
+    Some(Sender { id: from["id"].as_i64()?.to_string(), name: name(from), party })
 }
 
 /// The number of a message in this chat, from the `external_id` of its arrival.

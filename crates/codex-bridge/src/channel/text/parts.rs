@@ -187,7 +187,9 @@ fn split_notice(notice: &Notice, limit: Limit, has_buttons: bool) -> Vec<Part<'_
         parts.extend(split_request(task, asked, &text, limit));
     }
     if !has_buttons {
-        parts.iter_mut().for_each(|part| part.decides = None);
+        for part in &mut parts {
+            part.decides = None;
+        }
     }
     parts
 }

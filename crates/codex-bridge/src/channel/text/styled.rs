@@ -130,6 +130,22 @@ impl Styled {
         Self { text: self.text[part.clone()].to_owned(), spans: spans.collect() }
     }
 
+    /// The text in pieces that follow one another, each with the spans that cover it.
+    pub fn pieces(&self) -> Vec<(Range<usize>, Vec<&Span>)> {
+        let mut cuts: Vec<usize> =
+            self.spans.iter().flat_map(|span| [span.range.start, span.range.end]).collect();
+        cuts.extend([0, self.text.len()]);
+        cuts.sort_unstable();
+        cuts.dedup();
+        let covers = |span: &&Span, piece: &Range<usize>| {
+            span.range.start <= piece.start && piece.end <= span.range.end
+        };
+        let pieces = cuts.windows(2).map(|pair| pair[0]..pair[1]);
+        pieces
+            .map(|piece| (piece.clone(), self.spans.iter().filter(|span| covers(span, &piece)).collect()))
+            .collect()
+    }
+
     /// Whether there is anything to see.
     pub fn is_visible(&self) -> bool {
         !plain(&self.text).trim().is_empty()
