@@ -65,14 +65,14 @@ use settings::{Kind, OpenedChannel, Opening};
 
 /// The kinds of channels, by their `type` in the configuration.
 pub const KINDS: &[Kind] = &[
-    Kind::of::<discord::Settings>("discord").reading(&discord::VARIABLES),
+    Kind::of::<discord::Settings>("discord").reading(&discord::VARIABLES).sharing_its_name(),
     Kind::of::<exec::Settings>("exec").only_sending(),
     Kind::of::<feishu::Settings>("feishu").only_sending(),
     Kind::of::<feishu_bot::Settings>("feishu-bot").only_sending(),
     Kind::of::<hook::Settings>("hook"),
     Kind::of::<molecule::Settings>("molecule").reading(&molecule::VARIABLES),
     Kind::of::<plugin::Settings>("plugin"),
-    Kind::of::<slack::Settings>("slack").reading(&slack::VARIABLES),
+    Kind::of::<slack::Settings>("slack").reading(&slack::VARIABLES).sharing_its_name(),
     Kind::of::<telegram::Settings>("telegram").reading(&telegram::VARIABLES),
     Kind::of::<webhook::Settings>("webhook").only_sending(),
 ];

@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn every_package_of_pypi_has_one_version_and_its_hashes() {
         let locks = all("requirements.txt");
-        assert_eq!(locks.len(), 6);
+        assert_eq!(locks.len(), 7);
         for (path, text) in locks {
             let joined = text.replace("\\\n", " ");
             for line in joined.lines() {

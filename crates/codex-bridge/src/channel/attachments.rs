@@ -15,6 +15,8 @@ use super::http::DownloadError;
 
 /// How long the files of all messages that were read together may take. Messages behind them wait so long.
 const LONGEST: Duration = Duration::from_mins(1);
+/// How many bytes are fetched for messages that were read together: they are in memory at once.
+const BATCH_BYTES: u64 = 64 * 1024 * 1024;
 /// The pause before a download is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
 /// Why a recording is not fetched.
@@ -44,6 +46,7 @@ pub fn unreadable(kind: Option<&str>, name: Option<&str>, why: &str) -> Attachme
 /// Fetches the files of these messages. A file that cannot be fetched is unreadable.
 pub async fn fetch_all(channel: &dyn Receiving, arrivals: &mut [Arrival], wanted: &[WantedFiles]) {
     let deadline = Instant::now() + LONGEST;
+    let mut room = BATCH_BYTES;
     for (arrival, wanted) in arrivals.iter_mut().zip(wanted) {
         if *wanted == WantedFiles::Nothing {
             continue;
@@ -51,9 +54,27 @@ pub async fn fetch_all(channel: &dyn Receiving, arrivals: &mut [Arrival], wanted
         let files = &mut arrival.attachments;
         // Before anything is fetched, by the sizes that the platform tells.
         attachment::limit(files);
+        let bytes: u64 = files.iter().map(bytes_to_fetch).sum();
+        if bytes > room {
+            files.iter_mut().filter(|file| bytes_to_fetch(file) > 0).for_each(leave_out);
+            continue;
+        }
+        room -= bytes;
         let fetched = files.iter_mut().map(|file| fetch(channel, file, *wanted, deadline));
         join_all(fetched).await;
     }
+}
+
+/// The most that may have to be fetched for a file.
+fn bytes_to_fetch(file: &Attachment) -> u64 {
+    match &file.content {
+        Content::AtSource { bytes, .. } => bytes.unwrap_or(attachment::FILE_BYTES),
+        _ => 0,
+    }
+}
+
+fn leave_out(file: &mut Attachment) {
+    file.content = Content::Unreadable("too many files came at once; send it again".to_owned());
 }
 
 async fn fetch(channel: &dyn Receiving, file: &mut Attachment, wanted: WantedFiles, deadline: Instant) {

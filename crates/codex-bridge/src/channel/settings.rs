@@ -33,13 +33,21 @@ pub struct Kind {
     pub variables: &'static [&'static str],
     /// Whether channels of this kind can receive.
     pub receives: bool,
+    /// Whether channels of other kinds may have its name.
+    pub shares_name: bool,
     read: fn(ValueDeserializer<'_>) -> Result<Arc<dyn Platform>, Error>,
 }
 
 impl Kind {
     /// A kind that receives and reads no variables.
     pub const fn of<S: Platform + DeserializeOwned>(name: &'static str) -> Self {
-        Self { name, variables: &[], receives: true, read: |table| Ok(Arc::new(S::deserialize(table)?)) }
+        Self {
+            name,
+            variables: &[],
+            receives: true,
+            shares_name: false,
+            read: |table| Ok(Arc::new(S::deserialize(table)?)),
+        }
     }
 
     /// The same kind, reading these variables.
@@ -50,6 +58,11 @@ impl Kind {
     /// The same kind, which never receives.
     pub const fn only_sending(self) -> Self {
         Self { receives: false, ..self }
+    }
+
+    /// The same kind, whose name others may have: channels had it before there was the kind.
+    pub const fn sharing_its_name(self) -> Self {
+        Self { shares_name: true, ..self }
     }
 
     /// The kind of this name.
@@ -277,7 +290,8 @@ impl Settings {
                 Kind::names()
             ));
         };
-        let is_of_another = Kind::named(name).is_some_and(|named| named.name != kind.name);
+        let is_of_another =
+            Kind::named(name).is_some_and(|named| !named.shares_name && named.name != kind.name);
         if name == LOCAL || (self.has_type && is_of_another) {
             return Err("the name is reserved: other targets begin with it; choose another name".to_owned());
         }

@@ -218,11 +218,9 @@ async fn a_question_is_answered_with_a_button_or_with_a_reply() {
 #[tokio::test]
 async fn a_running_turn_is_shown_in_one_message_that_is_edited_and_every_message_is_acknowledged() {
     let chat = Chat::started().await;
-    let began = Instant::now();
     chat.server.write(ADA, "long [play] exec ls => stall one => exec pwd => say Done.");
     let typing = |server: &Server| server.typing(direct(ADA)).first().copied();
-    let typed = chat.server.until("the bot to type", typing).await;
-    assert!(typed - began < Duration::from_secs(5), "{:?}", typed - began);
+    chat.server.until("the bot to type", typing).await;
     let shown = chat.server.until_said(direct(ADA), WORKING).await;
     chat.server.have("react", Day::Refuses(limited(0.4, false)));
     let waiting = chat.server.write(ADA, "two [play] say Two.");
@@ -240,7 +238,7 @@ async fn a_running_turn_is_shown_in_one_message_that_is_edited_and_every_message
     let lines = chat.server.said().iter().filter(|said| said.text.contains("waits its turn")).count();
     assert_eq!(lines, 0, "a sign that has to wait is no reason for a line");
     let typing = chat.server.typing(direct(ADA));
-    assert!(typing.windows(2).all(|pair| pair[1] - pair[0] > Duration::from_secs(7)), "{typing:?}");
+    assert!(typing.windows(2).all(|pair| pair[1] - pair[0] > Duration::from_secs(4)), "{typing:?}");
     chat.end().await;
 }
 

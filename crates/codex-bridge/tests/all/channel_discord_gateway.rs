@@ -123,7 +123,7 @@ async fn a_session_that_ends_while_the_daemon_runs_costs_no_message() {
 #[tokio::test]
 async fn a_connection_on_which_no_heartbeat_is_answered_is_made_again() {
     let chat = Chat::new().await;
-    chat.server.set_heartbeat(Duration::from_millis(400));
+    chat.server.set_heartbeat(Duration::from_secs(1));
     chat.start().await;
     chat.server.until("heartbeats", |server| (server.heartbeats().len() >= 3).then_some(())).await;
     assert_eq!(chat.server.connections(), 1, "answered ones keep a connection");

@@ -272,7 +272,7 @@ async fn an_album_is_one_message_even_if_its_parts_come_one_after_the_other() {
     let chat = chat().await;
     let first = chat.server.send_part(ADA, "g1", "", &pixel());
     // The first poll is answered with the first part alone.
-    chat.server.have("getUpdates", Day::AnswersLate(Duration::from_millis(200)));
+    chat.server.have("getUpdates", Day::AnswersLate(Duration::from_secs(2)));
     chat.start().await;
     let is_polled =
         |server: &Server| server.calls().iter().any(|(method, _)| method == "getUpdates").then_some(());

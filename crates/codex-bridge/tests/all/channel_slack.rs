@@ -121,7 +121,7 @@ async fn a_message_is_answered_where_it_was_written_and_acknowledged_once_it_is_
     let private = chat.server.write(ADA, "hello [play] say Hello, Ada &lt;!channel&gt; @here.");
     chat.until_reacted(&dm(ADA), &private, "eyes").await;
     assert!(
-        began.elapsed() < Duration::from_secs(3),
+        began.elapsed() < Duration::from_secs(20),
         "it shows at once that it was read: {:?}",
         began.elapsed()
     );
@@ -288,7 +288,7 @@ async fn a_message_that_waits_can_be_changed_and_what_is_shared_reaches_codex_wi
     chat.server.until_said(&dm(ADA), "It is it.").await;
     let given = chat.shell.model.requests().last().unwrap().body.to_string();
     assert!(given.contains("In reply to Bob:\\n> /stop @Name of U0ADA & go"), "{given}");
-    assert!(given.contains("[file attached: trace.log; it cannot be read here]"), "{given}");
+    assert!(given.contains("trace.log; it cannot be read: it is not fetched from Slack]"), "{given}");
     chat.shell.end().await;
 }
 

@@ -22,15 +22,15 @@ pub fn edit(message: &Message, text: &str, facts: &Facts, now: TimeMs) -> Vec<Ef
     // A platform may report a change that is none, such as a preview of a link.
     let is_same = present.as_deref().map_or(original.summary == message.summary, |present| present == text);
     if is_same {
-        if original.updated_at >= message.received_at {
-            // The text was taken over, and a crash cut off the answer.
-            return say(TAKEN);
-        }
         return vec![closed(message, now)];
     }
     let waits = original.state == MessageState::Received && original.kind == MessageKind::Prompt;
     if !waits {
         return say(if original.kind == MessageKind::Prompt { TOO_LATE } else { NOT_A_PROMPT });
+    }
+    // What was spoken, or stands in a file, is part of the old text.
+    if !original.attached.is_nothing() {
+        return say(HAS_FILES);
     }
     let command = Command::parse(text).filter(|_| !is_agent);
     if command.is_some_and(|command| !matches!(command, Command::Enqueue(_))) {
@@ -50,6 +50,7 @@ pub fn edit(message: &Message, text: &str, facts: &Facts, now: TimeMs) -> Vec<Ef
 const TAKEN: &str = "Your change was taken over: Codex gets the new text.";
 const TOO_LATE: &str =
     "Codex already has this message as it was. Send what you want to change as a new message.";
+const HAS_FILES: &str = "A message with files cannot be changed. Codex gets it as it was.";
 const NOT_A_PROMPT: &str =
     "Only messages to Codex can be changed. Send this as a new message if it still applies.";
 const NO_COMMAND: &str = "A command is not carried out when it is written into an old message. Send it as a new one; the old message waits as it was.";

@@ -521,6 +521,12 @@ fn a_new_version_replaces_what_waits_and_is_told_later() {
         &of(message(MessageKind::Command), Some("/new")),
         &["reply Edit answered, 0 added: Only messages"],
     );
+    let with_files = Message { attached: Attached::Files, ..prompt() };
+    check(
+        &edit,
+        &of(with_files, Some("look here")),
+        &["reply Edit answered, 0 added: A message with files cannot be changed."],
+    );
     let of_bob = Message { sender_id: "bob".to_owned(), ..prompt() };
     check(&edit, &of(of_bob, Some("look here")), &["save Edit answered"]);
     let command = Facts { text: Some("/stop".to_owned()), ..of(prompt(), Some("look here")) };

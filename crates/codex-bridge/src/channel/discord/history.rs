@@ -37,6 +37,11 @@ impl Discord {
         for person in self.people.iter().take(MOST_PEOPLE) {
             let opened =
                 self.rest.call("POST", "users/@me/channels", &json!({ "recipient_id": person })).await?;
+            if opened.status == 429 {
+                // Another attempt would begin with the same people. What they wrote comes as an event once they write again.
+                tracing::warn!(channel = self.name, "not all private conversations could be looked up");
+                break;
+            }
             if !opened.is_success() && ![400, 403, 404].contains(&opened.status) {
                 return Err(rest::error(&opened));
             }

@@ -96,7 +96,9 @@ impl Reader<'_> {
         let id = if user.is_empty() { bot } else { user };
         let name = self.names.get(id).map_or(id, String::as_str).to_owned();
         let explicit = message["thread_ts"].as_str().filter(|_| is_direct && answers_us).map(str::to_owned);
-        let question = self.notes.questions.get(&place).filter(|asked| ms_of(asked) <= ms_of(ts));
+        // What is said to others answers nothing.
+        let question =
+            self.notes.questions.get(&place).filter(|asked| !is_to_others && ms_of(asked) <= ms_of(ts));
         let replies_to = explicit.or_else(|| question.cloned());
         let arrival = Arrival {
             external_id: format!("{channel}/{ts}"),

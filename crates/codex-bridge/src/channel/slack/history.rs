@@ -15,8 +15,8 @@ const MOST_THREADS: usize = 20;
 /// Events of one moment may come in any order, so that reading begins a little earlier. What is known is recognised.
 const OVERLAP_S: u64 = 60;
 /// Errors of places from which the bot was removed, or which it may not read.
-const UNREADABLE: &str =
-    "channel_not_found not_in_channel is_archived thread_not_found missing_scope no_permission";
+const UNREADABLE: &str = "channel_not_found not_in_channel is_archived thread_not_found missing_scope no_permission access_denied \
+    team_access_not_granted ekm_access_denied enterprise_is_restricted method_not_supported_for_channel_type";
 /// How often a page is asked for.
 const ATTEMPTS: usize = 5;
 

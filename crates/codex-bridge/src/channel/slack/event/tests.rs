@@ -70,6 +70,8 @@ fn in_a_channel_a_message_is_for_the_bot_if_it_names_it_or_the_bot_takes_part() 
     let mut answer = said("blue");
     answer["thread_ts"] = "2.1".into();
     assert_eq!(read("C1", &answer).unwrap().replies_to.as_deref(), Some("2.500000"));
+    let to_others = json!({"text": "<@U2> no idea", "thread_ts": "2.1", "user": "U1", "ts": answer["ts"]});
+    assert_eq!(read("C1", &to_others).unwrap().replies_to, None, "it was said to another one");
     answer["ts"] = "2.400000".into();
     assert_eq!(read("C1", &answer).unwrap().replies_to, None, "it was written before the question");
 }
