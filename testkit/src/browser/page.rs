@@ -126,10 +126,18 @@ impl Page {
         text.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Presses the mouse on an element, where a person would.
+    /// Presses the mouse on an element, where a person would: once it has stopped moving, since a page moves as text comes in.
     pub async fn click(&self, selector: &str) {
-        let place = self.middle_of(selector).await;
-        self.press_at(place).await;
+        let began = Instant::now();
+        let mut place = self.middle_of(selector).await;
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let now = self.middle_of(selector).await;
+            if now == place || began.elapsed() > PATIENCE {
+                return self.press_at(now).await;
+            }
+            place = now;
+        }
     }
 
     /// Presses the mouse at a place of the window, whatever is there.
